@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The completion queue (`fi_cq(3)`): completed operations in the order of their completion,
+//! errors among them.
+
+use crate::flags::OpFlags;
+use crate::operation::{List, OpId, Operations};
+use crate::slab::Key;
+use crate::{Errno, Error, Result};
+
+/// Names a completion queue in its domain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct CqId(pub(crate) Key);
+
+/// An operation that succeeded (`struct fi_cq_data_entry`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// As given when it was posted.
+    pub context: u64,
+    /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, with `FI_REMOTE_CQ_DATA` if `data` counts.
+    pub flags: OpFlags,
+    /// Bytes received; 0 for what was sent.
+    pub len: u64,
+    /// The sender's completion data.
+    pub data: u64,
+}
+
+/// An operation that failed (`struct fi_cq_err_entry`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompletionError {
+    /// As given when it was posted.
+    pub context: u64,
+    /// What it was.
+    pub flags: OpFlags,
+    /// Bytes transferred before it failed.
+    pub len: u64,
+    /// Bytes of the message that had no room (`olen`).
+    pub overflow: u64,
+    /// The sender's completion data.
+    pub data: u64,
+    /// Why it failed.
+    pub errno: Errno,
+    /// The number behind `errno`: what ended the connection, for operations that were pending then.
+    pub provider_errno: i32,
+}
+
+/// A completion queue: a list of operations that wait to be told of.
+#[derive(Default, Debug)]
+pub(crate) struct CompletionQueue {
+    pub(crate) entries: List,
+    /// Endpoints that it is bound to, counted once for each direction.
+    pub(crate) bindings: usize,
+}
+
+impl CompletionQueue {
+    /// `fi_cq_read`: takes the next completion.
+    pub(crate) fn read(&mut self, ops: &mut Operations) -> Result<(OpId, Completion)> {
+        let id = self.entries.first().ok_or(Error::Empty)?;
+        let op = ops.get(id).ok_or(Error::Empty)?;
+        if op.failure.is_some() {
+            return Err(Error::ErrorAvailable);
+        }
+        let completion = Completion {
+            context: op.context,
+            flags: op.flags,
+            len: op.len,
+            data: op.data.unwrap_or_default(),
+        };
+        self.take(ops);
+        Ok((id, completion))
+    }
+
+    /// `fi_cq_readerr`: takes the next completion, which is an error.
+    pub(crate) fn read_error(&mut self, ops: &mut Operations) -> Result<(OpId, CompletionError)> {
+        let id = self.entries.first().ok_or(Error::Empty)?;
+        let op = ops.get(id).ok_or(Error::Empty)?;
+        let failure = op.failure.ok_or(Error::Empty)?;
+        let error = CompletionError {
+            context: op.context,
+            flags: op.flags,
+            len: op.len,
+            overflow: failure.overflow,
+            data: op.data.unwrap_or_default(),
+            errno: failure.errno,
+            provider_errno: failure.provider_errno,
+        };
+        self.take(ops);
+        Ok((id, error))
+    }
+
+    fn take(&mut self, ops: &mut Operations) {
+        if let Some(id) = ops.take_first(&mut self.entries) {
+            ops.release(id);
+        }
+    }
+}

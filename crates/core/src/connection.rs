@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! How connections come about and end (`fi_cm(3)`): connect, accept, shutdown, and what the
+//! transport and the clock have to say.
+
+use alloc::vec::Vec;
+
+use crate::domain::Domain;
+use crate::endpoint::{EpId, Incoming, Origin, State};
+use crate::time::Instant;
+use crate::wire::cm::{self, Assembly, Header};
+use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
+
+impl Domain {
+    /// `fi_connect`: the driver makes a transport connection to the address that this gives, then
+    /// calls [`transport_open`](Self::transport_open) or [`transport_failed`](Self::transport_failed).
+    /// Success here means started: how it went is an event.
+    ///
+    /// # Errors
+    /// -FI_EINVAL on an endpoint that was made for a request or has connected before, without an
+    /// address, or with too much private data; -FI_EOPBADSTATE after a failed connection;
+    /// -FI_ENOEQ and -FI_ENOCQ as for `fi_enable`, which is implied.
+    pub fn connect(
+        &mut self,
+        ep: EpId,
+        dest: Option<SocketAddr>,
+        data: &[u8],
+        now: Instant,
+    ) -> Result<SocketAddr> {
+        const CALL: &str = "fi_connect";
+        let endpoint = self.endpoint_mut(CALL, ep)?;
+        endpoint.check_start(CALL, true, data)?;
+        let dest = dest.or(endpoint.attr.dest_addr).ok_or(Error::Invalid {
+            call: CALL,
+            problem: "no address: neither given here nor in the info's dest_addr",
+        })?;
+        endpoint.tx.greeting = cm::message(CALL, cm::Kind::Request, data)?;
+        endpoint.rx.incoming = Incoming::Answer(Assembly::answer());
+        endpoint.peer = Some(dest);
+        endpoint.state = State::Connecting;
+        endpoint.deadline = endpoint.limits.connect.map(|limit| now.after(limit));
+        let deadline = endpoint.deadline;
+        self.earliest.include(deadline);
+        Ok(dest)
+    }
+
+    /// Whether `fi_accept` may go on. The driver then takes the request's transport (which a reject
+    /// may have used up) and calls [`accept`](Self::accept).
+    ///
+    /// # Errors
+    /// -FI_EINVAL on an endpoint that was not made for a request or has accepted, or with too much
+    /// private data; -FI_ETIMEDOUT when the limit for the decision has passed; -FI_ENOEQ and
+    /// -FI_ENOCQ as for `fi_enable`, which is implied.
+    pub fn check_accept(&mut self, ep: EpId, data: &[u8], now: Instant) -> Result<()> {
+        const CALL: &str = "fi_accept";
+        let limit = self.limits.decision.unwrap_or_default();
+        let endpoint = self.endpoint_mut(CALL, ep)?;
+        endpoint.check_start(CALL, false, data)?;
+        match endpoint.origin {
+            Origin::Request { deadline: Some(at), .. } if at <= now => {
+                Err(Error::Expired { call: CALL, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `fi_accept`, with the transport in the driver's hands: the answer is ready to be written.
+    ///
+    /// # Errors
+    /// As for [`check_accept`](Self::check_accept).
+    pub fn accept(
+        &mut self,
+        ep: EpId,
+        local: SocketAddr,
+        peer: SocketAddr,
+        data: &[u8],
+        now: Instant,
+    ) -> Result<()> {
+        self.check_accept(ep, data, now)?;
+        let endpoint = self.endpoint_mut("fi_accept", ep)?;
+        endpoint.tx.greeting = cm::message("fi_accept", cm::Kind::Response, data)?;
+        (endpoint.local, endpoint.peer) = (Some(local), Some(peer));
+        endpoint.state = State::Accepting;
+        endpoint.deadline = endpoint.limits.handshake.map(|limit| now.after(limit));
+        let deadline = endpoint.deadline;
+        self.earliest.include(deadline);
+        Ok(())
+    }
+
+    /// `fi_shutdown`: what is queued is still sent, within the limit for it; then the connection
+    /// ends with `FI_SHUTDOWN` here and at the peer. The driver reads what has arrived, then calls
+    /// [`input_drained`](Self::input_drained). Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for flags; -FI_ENOTCONN before the endpoint is connected; -FI_EOPBADSTATE after a
+    /// failed connection.
+    pub fn shutdown(&mut self, ep: EpId, flags: u64, now: Instant) -> Result<()> {
+        const CALL: &str = "fi_shutdown";
+        let endpoint = self.endpoint_mut(CALL, ep)?;
+        if flags != 0 {
+            return Err(Error::Invalid { call: CALL, problem: "flags are reserved; pass 0" });
+        }
+        match endpoint.state {
+            State::Connected => {
+                endpoint.state = State::Draining;
+                endpoint.deadline = endpoint.limits.shutdown.map(|limit| now.after(limit));
+                let deadline = endpoint.deadline;
+                self.earliest.include(deadline);
+                Ok(())
+            }
+            State::Draining | State::Disconnected => Ok(()),
+            State::Failed => Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it")),
+            _ => Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED, or close it")),
+        }
+    }
+
+    /// The transport that [`connect`](Self::connect) asked for is there.
+    pub fn transport_open(&mut self, ep: EpId, local: SocketAddr) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && endpoint.state == State::Connecting
+        {
+            endpoint.local = Some(local);
+            endpoint.state = State::Requested;
+        }
+    }
+
+    /// The transport could not be made, or it broke.
+    pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
+        self.end(ep, Reason::Transport(errno));
+    }
+
+    /// The driver could not keep what the peer sent.
+    pub fn out_of_memory(&mut self, ep: EpId) {
+        self.end(ep, Reason::NoMemory);
+    }
+
+    /// The peer has ended its stream, and all of it has been received.
+    pub fn end_of_stream(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let reason = match endpoint.rx.incoming {
+            Incoming::Answer(_) => Reason::NoAnswer,
+            Incoming::Header if endpoint.rx.have == 0 => Reason::Peer,
+            _ => Reason::Cut,
+        };
+        self.end(ep, reason);
+    }
+
+    /// The peer has ended its stream, and what it sent before waits for a receive to be posted.
+    /// There is a limit for that, so that a reader of the event queue is told in the end.
+    pub fn half_closed(&mut self, ep: EpId, now: Instant) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && endpoint.is_open()
+            && !endpoint.rx.half_closed
+        {
+            endpoint.rx.half_closed = true;
+            let limit = endpoint.limits.shutdown.map(|limit| now.after(limit));
+            if endpoint.deadline.is_none() {
+                endpoint.deadline = limit;
+            }
+            let deadline = endpoint.deadline;
+            self.earliest.include(deadline);
+        }
+    }
+
+    /// The driver has read all that had arrived, or all that posted receives can take. A shutdown
+    /// that waited for this and has nothing left to send is finished.
+    pub fn input_drained(&mut self, ep: EpId) {
+        if let Some(endpoint) = self.endpoints.get(ep.0)
+            && endpoint.state == State::Draining
+            && endpoint.tx.is_empty()
+            && endpoint.tx.unacked.len() == 0
+        {
+            self.end(ep, Reason::Local);
+        }
+    }
+
+    /// Time has passed: whatever is over its limit ends.
+    pub fn expire(&mut self, now: Instant) {
+        if !self.earliest.take_passed(now) {
+            return;
+        }
+        for index in 0..self.endpoints.places() {
+            let Some(ep) = self.endpoints.key_at(index).map(EpId) else { continue };
+            let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
+            match endpoint.deadline {
+                Some(at) if at <= now => {
+                    let limits = endpoint.limits;
+                    let reason = match endpoint.state {
+                        State::Connecting | State::Requested => {
+                            Reason::ConnectTimeout(limits.connect.unwrap_or_default())
+                        }
+                        State::Accepting => Reason::HandshakeTimeout(limits.handshake.unwrap_or_default()),
+                        State::Draining => Reason::ShutdownTimeout(limits.shutdown.unwrap_or_default()),
+                        _ => Reason::Unreceived(limits.shutdown.unwrap_or_default()),
+                    };
+                    self.end(ep, reason);
+                }
+                deadline => self.earliest.include(deadline),
+            }
+        }
+    }
+
+    /// The greeting has left: a request now waits for its answer, an answer makes the connection.
+    pub(crate) fn greeted(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        endpoint.tx.greeting = Vec::new();
+        if endpoint.state == State::Accepting {
+            endpoint.state = State::Connected;
+            endpoint.deadline = None;
+            self.emit(ep, Event::Connected { data: Vec::new() });
+        }
+    }
+
+    /// The answer to the request has arrived.
+    pub(crate) fn answered(&mut self, ep: EpId, header: Header, data: Vec<u8>) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        if header.kind == cm::Kind::Nack {
+            return self.fail(ep, Reason::Rejected, data);
+        }
+        endpoint.order = header.order;
+        endpoint.rx.incoming = Incoming::Header;
+        endpoint.state = State::Connected;
+        endpoint.deadline = None;
+        self.emit(ep, Event::Connected { data });
+    }
+
+    /// The connection is over, or will never be: pending operations complete, then one event tells.
+    pub(crate) fn end(&mut self, ep: EpId, reason: Reason) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        match endpoint.state {
+            State::Connecting | State::Requested | State::Accepting => self.fail(ep, reason, Vec::new()),
+            State::Connected | State::Draining => {
+                endpoint.state = State::Disconnected;
+                endpoint.deadline = None;
+                self.cancel_all(ep, reason.errno());
+                self.emit(ep, Event::Shutdown { reason });
+                self.close_transport(ep);
+            }
+            State::Idle | State::Enabled | State::Disconnected | State::Failed => {}
+        }
+    }
+
+    fn fail(&mut self, ep: EpId, reason: Reason, data: Vec<u8>) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        endpoint.state = State::Failed;
+        endpoint.deadline = None;
+        endpoint.tx.greeting = Vec::new();
+        self.cancel_all(ep, reason.errno());
+        self.emit(ep, Event::Error { reason, data });
+        self.close_transport(ep);
+    }
+}
+
+/// `fi_reject`: the message that tells the peer, for the driver to write before it closes the
+/// request's transport.
+///
+/// # Errors
+/// -FI_EINVAL with too much private data; -FI_ENOMEM.
+pub fn reject(data: &[u8]) -> Result<Vec<u8>> {
+    cm::message("fi_reject", cm::Kind::Nack, data)
+}

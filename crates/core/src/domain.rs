@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The domain (`fi_domain(3)`): one machine for its endpoints, connections, queues and operations.
+//!
+//! # Call protocol
+//!
+//! A driver owns sockets, memory, clock and locks, and is a loop around the machine:
+//!
+//! * **Commands** come from the application: objects are opened, bound and closed here; connections
+//!   are made in `connection.rs`, operations posted in `message.rs`.
+//! * **Inputs** come from the transport: [`transport_open`](Domain::transport_open),
+//!   [`transport_failed`](Domain::transport_failed), [`take`](Domain::take) and
+//!   [`placed`](Domain::placed), [`sent`](Domain::sent), [`end_of_stream`](Domain::end_of_stream),
+//!   [`input_drained`](Domain::input_drained), and [`expire`](Domain::expire) from the clock.
+//! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
+//!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
+//!   [`poll_transport`](Domain::poll_transport), [`poll_event`](Domain::poll_event),
+//!   [`poll_released`](Domain::poll_released).
+//!
+//! Memory is named, never touched: an [`OpId`] stands for the buffers of an operation from its post
+//! until its completion is read or it is released.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+
+use crate::attr::CqAttr;
+use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::endpoint::{Endpoint, EndpointAttr, EpId, Origin, State};
+use crate::event_queue::{Entry, Fid};
+use crate::flags::OpFlags;
+use crate::operation::{Failure, List, OpId, Operations};
+use crate::slab::Slab;
+use crate::time::{Earliest, Instant, TimeLimits};
+use crate::{Errno, Error, Result, SocketAddr};
+
+/// What the driver is to do with an endpoint's transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransportCommand {
+    /// Shut it down in both directions and close it. Nothing more is wanted of it.
+    Close,
+}
+
+/// A domain.
+#[derive(Default, Debug)]
+pub struct Domain {
+    pub(crate) endpoints: Slab<Endpoint>,
+    pub(crate) queues: Slab<CompletionQueue>,
+    pub(crate) ops: Operations,
+    pub(crate) limits: TimeLimits,
+    pub(crate) earliest: Earliest,
+    events: VecDeque<(Fid, Entry)>,
+    transports: VecDeque<(EpId, TransportCommand)>,
+    released: List,
+}
+
+/// Events and transport commands that an endpoint can cause before they are polled.
+const OUTPUTS_PER_ENDPOINT: usize = 2;
+
+impl Domain {
+    /// A domain whose endpoints start with these limits in time.
+    pub fn new(limits: TimeLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Whether the domain can be closed.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints or completion queues are open.
+    pub fn check_close(&self) -> Result<()> {
+        if self.endpoints.len() + self.queues.len() > 0 {
+            return Err(Error::Busy {
+                call: "fi_close",
+                object: "domain",
+                users: format!(
+                    "{} endpoints and {} completion queues",
+                    self.endpoints.len(),
+                    self.queues.len()
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    // Completion queues.
+
+    /// `fi_cq_open`.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM when there is no memory for `attr.size` completions.
+    pub fn open_cq(&mut self, attr: &CqAttr) -> Result<CqId> {
+        self.ops.reserve(attr.size)?;
+        Ok(CqId(self.queues.insert(CompletionQueue::default(), "a completion queue")?))
+    }
+
+    /// `fi_close` of a completion queue. Gives its unread completions back through
+    /// [`poll_released`](Self::poll_released).
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound to it.
+    pub fn close_cq(&mut self, cq: CqId) -> Result<()> {
+        const CALL: &str = "fi_close";
+        let queue = self.queues.get(cq.0).ok_or(Error::Stale { call: CALL, object: "completion queue" })?;
+        if queue.bindings > 0 {
+            return Err(Error::Busy {
+                call: CALL,
+                object: "completion queue",
+                users: format!("{} bound endpoint directions", queue.bindings),
+            });
+        }
+        if let Some(mut queue) = self.queues.remove(cq.0) {
+            while let Some(op) = self.ops.take_first(&mut queue.entries) {
+                self.ops.push(&mut self.released, op);
+            }
+        }
+        Ok(())
+    }
+
+    /// `fi_cq_read`: takes the next completion. The memory of the operation is the caller's again.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN when there is none, -FI_EAVAIL when it is an error.
+    pub fn read_cq(&mut self, cq: CqId) -> Result<(OpId, Completion)> {
+        let queue = self.queues.get_mut(cq.0);
+        queue.ok_or(Error::Stale { call: "fi_cq_read", object: "completion queue" })?.read(&mut self.ops)
+    }
+
+    /// `fi_cq_readerr`: takes the next completion, which is an error.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN when the next completion is none.
+    pub fn read_cq_error(&mut self, cq: CqId) -> Result<(OpId, CompletionError)> {
+        let queue = self.queues.get_mut(cq.0);
+        queue
+            .ok_or(Error::Stale { call: "fi_cq_readerr", object: "completion queue" })?
+            .read_error(&mut self.ops)
+    }
+
+    /// Completions that wait to be read.
+    pub fn cq_len(&self, cq: CqId) -> usize {
+        self.queues.get(cq.0).map_or(0, |queue| queue.entries.len())
+    }
+
+    // Endpoints.
+
+    /// `fi_endpoint`: `fid` is what its events carry.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM.
+    pub fn open_endpoint(&mut self, fid: Fid, attr: EndpointAttr, origin: Origin) -> Result<EpId> {
+        const WHAT: &str = "an endpoint";
+        let outputs = OUTPUTS_PER_ENDPOINT * (self.endpoints.len() + 1);
+        self.events.try_reserve(outputs).map_err(|_| Error::NoMemory(WHAT))?;
+        self.transports.try_reserve(outputs).map_err(|_| Error::NoMemory(WHAT))?;
+        Ok(EpId(self.endpoints.insert(Endpoint::new(fid, attr, origin, self.limits), WHAT)?))
+    }
+
+    /// `fi_ep_bind` to an event queue, which is named by its own identity.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for a second queue, one of another fabric, or flags; -FI_EOPBADSTATE once enabled.
+    pub fn bind_eq(&mut self, ep: EpId, eq: Fid, same_fabric: bool, flags: OpFlags) -> Result<()> {
+        self.endpoint_mut("fi_ep_bind", ep)?.bind_eq(eq, same_fabric, flags)
+    }
+
+    /// `fi_ep_bind` to a completion queue, for sends (`FI_TRANSMIT`), receives (`FI_RECV`) or both,
+    /// perhaps with `FI_SELECTIVE_COMPLETION`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL without a direction or for a second queue; -FI_EBADFLAGS; -FI_EOPBADSTATE once enabled.
+    pub fn bind_cq(&mut self, ep: EpId, cq: CqId, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let endpoint = self.endpoints.get_mut(ep.0).ok_or(Error::Stale { call: CALL, object: "endpoint" })?;
+        let queue =
+            self.queues.get_mut(cq.0).ok_or(Error::Stale { call: CALL, object: "completion queue" })?;
+        endpoint.bind_cq(cq, flags)?;
+        for direction in [OpFlags::TRANSMIT, OpFlags::RECV] {
+            queue.bindings += usize::from(flags.contains(direction));
+        }
+        Ok(())
+    }
+
+    /// `fi_enable`.
+    ///
+    /// # Errors
+    /// -FI_ENOEQ or -FI_ENOCQ when a queue is missing; -FI_EOPBADSTATE when enabled already.
+    pub fn enable(&mut self, ep: EpId) -> Result<()> {
+        self.endpoint_mut("fi_enable", ep)?.enable("fi_enable")
+    }
+
+    /// `fi_close` of an endpoint: each pending operation completes with `FI_ECANCELED`, and nothing
+    /// more comes of the endpoint. The driver closes the transport and purges unread events.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed already.
+    pub fn close_endpoint(&mut self, ep: EpId) -> Result<()> {
+        self.endpoint("fi_close", ep)?;
+        self.cancel_all(ep, Errno::ECANCELED);
+        self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
+        self.transports.retain(|(id, _)| *id != ep);
+        if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            for binding in [endpoint.tx_cq, endpoint.rx_cq].into_iter().flatten() {
+                if let Some(queue) = self.queues.get_mut(binding.cq.0) {
+                    queue.bindings -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the endpoint is in its life.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    pub fn state(&self, ep: EpId) -> Result<State> {
+        Ok(self.endpoint("state", ep)?.state)
+    }
+
+    /// `fi_getpeer`.
+    ///
+    /// # Errors
+    /// -FI_ENOTCONN before the endpoint is connected.
+    pub fn peer(&self, ep: EpId) -> Result<SocketAddr> {
+        let endpoint = self.endpoint("fi_getpeer", ep)?;
+        match endpoint.state {
+            State::Connected | State::Draining | State::Disconnected => endpoint.peer,
+            _ => None,
+        }
+        .ok_or_else(|| endpoint.wrong_state("fi_getpeer", Errno::ENOTCONN, "wait for FI_CONNECTED"))
+    }
+
+    /// The endpoint's own address, as far as it has one.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    pub fn local(&self, ep: EpId) -> Result<Option<SocketAddr>> {
+        Ok(self.endpoint("fi_getname", ep)?.local)
+    }
+
+    /// The endpoint's limits in time.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    pub fn limits(&self, ep: EpId) -> Result<TimeLimits> {
+        Ok(self.endpoint("fi_getopt", ep)?.limits)
+    }
+
+    /// Sets the endpoint's limits in time, for phases that start from now on.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    pub fn set_limits(&mut self, ep: EpId, limits: TimeLimits) -> Result<()> {
+        self.endpoint_mut("fi_setopt", ep)?.limits = limits;
+        Ok(())
+    }
+
+    // Outputs.
+
+    /// What the driver is to do with a transport next.
+    pub fn poll_transport(&mut self) -> Option<(EpId, TransportCommand)> {
+        self.transports.pop_front()
+    }
+
+    /// The next event, and the event queue that it is for.
+    pub fn poll_event(&mut self) -> Option<(Fid, Entry)> {
+        self.events.pop_front()
+    }
+
+    /// An operation that ended without anybody to be told: its memory is free.
+    pub fn poll_released(&mut self) -> Option<OpId> {
+        let op = self.ops.take_first(&mut self.released)?;
+        self.ops.release(op);
+        Some(op)
+    }
+
+    /// The earliest moment at which [`expire`](Self::expire) may have something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.earliest.get()
+    }
+
+    // For the other parts of the machine.
+
+    pub(crate) fn endpoint(&self, call: &'static str, ep: EpId) -> Result<&Endpoint> {
+        self.endpoints.get(ep.0).ok_or(Error::Stale { call, object: "endpoint" })
+    }
+
+    pub(crate) fn endpoint_mut(&mut self, call: &'static str, ep: EpId) -> Result<&mut Endpoint> {
+        self.endpoints.get_mut(ep.0).ok_or(Error::Stale { call, object: "endpoint" })
+    }
+
+    pub(crate) fn emit(&mut self, ep: EpId, event: crate::Event) {
+        if let Some(endpoint) = self.endpoints.get(ep.0)
+            && let Some(eq) = endpoint.eq
+        {
+            self.events.push_back((eq, Entry { fid: endpoint.fid, event }));
+        }
+    }
+
+    pub(crate) fn close_transport(&mut self, ep: EpId) {
+        self.transports.push_back((ep, TransportCommand::Close));
+    }
+
+    /// An operation has come to its end; it is in no list now. It goes to the queue of its
+    /// direction if there is one and somebody wants to know.
+    pub(crate) fn complete(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
+        let endpoint = self.endpoints.get(ep.0);
+        let Some(op) = self.ops.get_mut(id) else { return };
+        let binding =
+            endpoint.and_then(
+                |endpoint| {
+                    if op.flags.contains(OpFlags::RECV) { endpoint.rx_cq } else { endpoint.tx_cq }
+                },
+            );
+        op.failure = failure;
+        let told = op.report || failure.is_some();
+        match binding.and_then(|binding| self.queues.get_mut(binding.cq.0)) {
+            Some(queue) if told => self.ops.push(&mut queue.entries, id),
+            _ => self.ops.push(&mut self.released, id),
+        }
+    }
+
+    /// Each pending operation of the endpoint fails with `FI_ECANCELED`; `cause` goes with it.
+    pub(crate) fn cancel_all(&mut self, ep: EpId, cause: Errno) {
+        while let Some(id) = self.next_pending(ep) {
+            if let Some(op) = self.ops.get_mut(id) {
+                op.len = 0;
+            }
+            let failure = Failure { errno: Errno::ECANCELED, provider_errno: cause.raw(), overflow: 0 };
+            self.complete(ep, id, Some(failure));
+        }
+    }
+
+    fn next_pending(&mut self, ep: EpId) -> Option<OpId> {
+        let Self { endpoints, ops, .. } = self;
+        let endpoint = endpoints.get_mut(ep.0)?;
+        ops.take_first(&mut endpoint.tx.unacked)
+            .or_else(|| ops.take_first(&mut endpoint.tx.queue))
+            .or_else(|| endpoint.rx.take_current())
+            .or_else(|| ops.take_first(&mut endpoint.rx.posted))
+    }
+}

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Messages (`fi_msg(3)`): from a posted operation to bytes on the transport, and back.
+
+use alloc::vec::Vec;
+
+use crate::domain::Domain;
+use crate::endpoint::{EpId, Incoming, Payload, Receive, State, Transmit};
+use crate::event_queue::check_flags;
+use crate::flags::OpFlags;
+use crate::operation::{Failure, List, OpId, Operation, Operations};
+use crate::wire::header::{BASE_LEN, Header, Kind, MAX_LEN};
+use crate::wire::{ByteOrder, WireError};
+use crate::{Errno, Error, Reason, Result};
+
+/// A send to be posted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Send {
+    /// Bytes in all segments.
+    pub len: u64,
+    /// Segments.
+    pub segments: usize,
+    /// Completion data for the receiver (`FI_REMOTE_CQ_DATA`).
+    pub data: Option<u64>,
+    /// `FI_COMPLETION`, `FI_INJECT`, `FI_MORE`, and completion levels.
+    pub flags: OpFlags,
+    /// Comes back with the completion.
+    pub context: u64,
+    /// No success is reported, whatever the queue's binding says (`fi_inject`).
+    pub quiet: bool,
+}
+
+/// A receive to be posted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PostReceive {
+    /// Bytes in all segments.
+    pub len: u64,
+    /// Segments.
+    pub segments: usize,
+    /// `FI_COMPLETION`, `FI_MORE`.
+    pub flags: OpFlags,
+    /// Comes back with the completion.
+    pub context: u64,
+}
+
+/// Bytes of an operation's memory, from `offset` on over all of its segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The operation.
+    pub op: OpId,
+    /// Where its bytes start.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
+/// What the driver is to do with the bytes it has given to [`Domain::take`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// That many bytes were used up; come again with the rest. With none of it left, all is done.
+    Used(usize),
+    /// The first `len` bytes go to this place: copy them, then call [`Domain::placed`].
+    Place(Place),
+    /// Nothing can take the bytes until a receive is posted: keep them.
+    Blocked,
+    /// The connection is over; the bytes are not wanted.
+    Ended,
+}
+
+/// A piece of what is to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segment {
+    /// These bytes of [`WritePlan::bytes`].
+    Bytes {
+        /// Where they start.
+        start: usize,
+        /// How many there are.
+        len: usize,
+    },
+    /// Bytes of a send.
+    Payload(Place),
+}
+
+/// What to write next, to be given to the transport by one vectored write.
+#[derive(Debug)]
+pub struct WritePlan {
+    segments: Vec<Segment>,
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl WritePlan {
+    /// A plan with room for `segments` segments, to be used again and again.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM.
+    pub fn new(segments: usize) -> Result<Self> {
+        let mut plan = Self { segments: Vec::new(), bytes: Vec::new(), limit: segments };
+        let room = (segments / 2 + 1) * MAX_LEN + crate::wire::cm::MAX_LEN;
+        let reserved = plan.segments.try_reserve_exact(segments + 1).and(plan.bytes.try_reserve_exact(room));
+        reserved.map_err(|_| Error::NoMemory("a plan of what to write"))?;
+        Ok(plan)
+    }
+
+    /// The pieces, in order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Headers and connection messages that the pieces refer to.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.segments.clear();
+        self.bytes.clear();
+    }
+
+    /// Room for one more record.
+    fn has_room(&self) -> bool {
+        self.segments.len() + 2 <= self.limit
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8], skip: &mut u64) {
+        let rest = usize::try_from(*skip).ok().and_then(|skip| bytes.get(skip..)).unwrap_or_default();
+        *skip -= (bytes.len() - rest.len()) as u64;
+        if rest.is_empty() {
+            return;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(rest);
+        if let Some(Segment::Bytes { start: first, len }) = self.segments.last_mut()
+            && *first + *len == start
+        {
+            *len += rest.len();
+            return;
+        }
+        self.segments.push(Segment::Bytes { start, len: rest.len() });
+    }
+
+    fn push_payload(&mut self, op: OpId, len: u64, skip: u64) {
+        if len > skip {
+            self.segments.push(Segment::Payload(Place { op, offset: skip, len: len - skip }));
+        }
+    }
+}
+
+/// What of a connection's input can be read next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadPlan {
+    /// The next bytes go straight into this place; call [`Domain::placed`] for those that did.
+    pub direct: Option<Place>,
+}
+
+impl Transmit {
+    /// Whether all that was queued has been written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.greeting.is_empty() && self.queue.len() == 0 && self.acks == 0
+    }
+
+    /// The records to be written, in order: one that was started, acknowledgements, sends.
+    fn records<'a>(&self, ops: &'a Operations) -> impl Iterator<Item = (Header, Option<OpId>)> + use<'a> {
+        let send = |id: OpId| ops.get(id).map(|op| (Header::message(op.len, op.data, op.ack), Some(id)));
+        let started = self.written > 0 && !self.ack_started;
+        let first = if started { self.queue.first() } else { None };
+        let rest = match first {
+            Some(id) => ops.next(id),
+            None => self.queue.first(),
+        };
+        let acks = (0..self.acks).map(|_| (Header::ACK, None));
+        let sends = core::iter::successors(rest, |&id| ops.next(id)).filter_map(send);
+        first.and_then(send).into_iter().chain(acks).chain(sends)
+    }
+}
+
+impl Receive {
+    /// Takes the receive that a message is arriving in, when the connection ends under it.
+    pub(crate) fn take_current(&mut self) -> Option<OpId> {
+        let Incoming::Payload(payload) = &self.incoming else { return None };
+        let op = payload.op;
+        self.incoming = Incoming::Header;
+        Some(op)
+    }
+}
+
+impl Domain {
+    /// `fi_sendmsg` and its kind.
+    ///
+    /// # Errors
+    /// -FI_ENOTCONN before the endpoint is connected; -FI_ESHUTDOWN after it was;
+    /// -FI_EOPBADSTATE after a failed connection; -FI_EMSGSIZE and -FI_EINVAL over a limit;
+    /// -FI_EBADFLAGS; -FI_EAGAIN while the transmit queue is full.
+    pub fn post_send(&mut self, ep: EpId, send: &Send) -> Result<OpId> {
+        const CALL: &str = "fi_sendmsg";
+        let endpoint = self.endpoint_mut(CALL, ep)?;
+        let attr = &endpoint.attr;
+        match endpoint.state {
+            State::Connected => {}
+            State::Draining | State::Disconnected => {
+                return Err(endpoint.wrong_state(CALL, Errno::ESHUTDOWN, "use a new endpoint"));
+            }
+            State::Failed => {
+                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "use a new endpoint"));
+            }
+            _ => return Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED")),
+        }
+        let levels = OpFlags::INJECT_COMPLETE | OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE;
+        let known = OpFlags::COMPLETION | OpFlags::INJECT | OpFlags::MORE | OpFlags::REMOTE_CQ_DATA | levels;
+        check_flags(CALL, send.flags, known)?;
+        if send.segments > attr.tx_iov_limit {
+            let (count, limit) = (send.segments, attr.tx_iov_limit);
+            return Err(Error::TooManySegments { call: CALL, what: "tx_attr.iov_limit", count, limit });
+        }
+        if send.len > attr.max_msg_size {
+            let limit = attr.max_msg_size;
+            return Err(Error::TooLong { call: CALL, what: "ep_attr.max_msg_size", len: send.len, limit });
+        }
+        let inject = attr.inject_size as u64;
+        if send.flags.contains(OpFlags::INJECT) && send.len > inject {
+            return Err(Error::TooLong {
+                call: CALL,
+                what: "tx_attr.inject_size",
+                len: send.len,
+                limit: inject,
+            });
+        }
+        let limit = attr.tx_size;
+        if endpoint.tx.queue.len() + endpoint.tx.unacked.len() >= limit {
+            return Err(Error::Full { call: CALL, what: "the transmit queue (tx_attr.size)", limit });
+        }
+        let selective = endpoint.tx_cq.is_some_and(|binding| binding.selective);
+        let mut op = Operation::new(OpFlags::MSG | OpFlags::SEND, send.context, send.len);
+        op.data = send.data;
+        op.ack = send.flags.intersects(OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE);
+        op.report = !send.quiet && (!selective || send.flags.contains(OpFlags::COMPLETION));
+        self.enqueue(ep, op, |endpoint| &mut endpoint.tx.queue)
+    }
+
+    /// `fi_recvmsg` and its kind.
+    ///
+    /// # Errors
+    /// -FI_EOPBADSTATE before `fi_enable` or after a failed connection; -FI_ESHUTDOWN once the
+    /// connection is over; -FI_EINVAL over a limit; -FI_EBADFLAGS; -FI_EAGAIN while the receive
+    /// queue is full.
+    pub fn post_receive(&mut self, ep: EpId, receive: &PostReceive) -> Result<OpId> {
+        const CALL: &str = "fi_recvmsg";
+        let endpoint = self.endpoint_mut(CALL, ep)?;
+        let attr = &endpoint.attr;
+        match endpoint.state {
+            State::Idle => {
+                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "call fi_enable first"));
+            }
+            State::Failed => {
+                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "use a new endpoint"));
+            }
+            State::Disconnected => {
+                return Err(endpoint.wrong_state(CALL, Errno::ESHUTDOWN, "use a new endpoint"));
+            }
+            _ => {}
+        }
+        check_flags(CALL, receive.flags, OpFlags::COMPLETION | OpFlags::MORE)?;
+        if receive.segments > attr.rx_iov_limit {
+            let (count, limit) = (receive.segments, attr.rx_iov_limit);
+            return Err(Error::TooManySegments { call: CALL, what: "rx_attr.iov_limit", count, limit });
+        }
+        let limit = attr.rx_size;
+        if endpoint.rx.posted.len() >= limit {
+            return Err(Error::Full { call: CALL, what: "the receive queue (rx_attr.size)", limit });
+        }
+        let selective = endpoint.rx_cq.is_some_and(|binding| binding.selective);
+        let mut op = Operation::new(OpFlags::MSG | OpFlags::RECV, receive.context, receive.len);
+        op.report = !selective || receive.flags.contains(OpFlags::COMPLETION);
+        self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)
+    }
+
+    fn enqueue(
+        &mut self,
+        ep: EpId,
+        op: Operation,
+        list: impl Fn(&mut crate::endpoint::Endpoint) -> &mut List,
+    ) -> Result<OpId> {
+        let id = self.ops.insert(op)?;
+        let Self { endpoints, ops, .. } = self;
+        if let Some(endpoint) = endpoints.get_mut(ep.0) {
+            ops.push(list(endpoint), id);
+        }
+        Ok(id)
+    }
+
+    /// `fi_cancel`: the oldest receive posted with `context` that no message has reached completes
+    /// with `FI_ECANCELED`.
+    ///
+    /// # Errors
+    /// -FI_ENOENT when there is none (decision D10).
+    pub fn cancel(&mut self, ep: EpId, context: u64) -> Result<()> {
+        self.endpoint("fi_cancel", ep)?;
+        let Self { endpoints, ops, .. } = self;
+        let found = endpoints
+            .get_mut(ep.0)
+            .and_then(|endpoint| ops.remove(&mut endpoint.rx.posted, |_, op| op.context == context))
+            .ok_or(Error::NoSuchOperation { context })?;
+        if let Some(op) = self.ops.get_mut(found) {
+            op.len = 0;
+        }
+        let errno = Errno::ECANCELED;
+        self.complete(ep, found, Some(Failure { errno, provider_errno: errno.raw(), overflow: 0 }));
+        Ok(())
+    }
+
+    // Outgoing.
+
+    /// Whether there is anything to write.
+    pub fn wants_write(&self, ep: EpId) -> bool {
+        self.endpoints.get(ep.0).is_some_and(|endpoint| {
+            let open = endpoint.is_open() || matches!(endpoint.state, State::Requested | State::Accepting);
+            open && !endpoint.tx.is_empty()
+        })
+    }
+
+    /// Plans the next write: as many records as `plan` has room for. Call [`sent`](Self::sent)
+    /// with what the transport took, before anything else.
+    pub fn plan_write(&self, ep: EpId, plan: &mut WritePlan) {
+        plan.clear();
+        if !self.wants_write(ep) {
+            return;
+        }
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let tx = &endpoint.tx;
+        let mut skip = tx.written;
+        if !tx.greeting.is_empty() {
+            // Nothing is sent behind a greeting until it has left.
+            plan.push_bytes(&tx.greeting, &mut skip);
+            return;
+        }
+        let mut bytes = [0; MAX_LEN];
+        let mut sequence = tx.sequence;
+        for (header, op) in tx.records(&self.ops) {
+            if !plan.has_room() {
+                break;
+            }
+            let len = header.emit(endpoint.order, sequence, &mut bytes);
+            sequence = sequence.wrapping_add(1);
+            plan.push_bytes(bytes.get(..len).unwrap_or_default(), &mut skip);
+            if let Some(op) = op {
+                plan.push_payload(op, header.payload, skip);
+            }
+            skip = 0;
+        }
+    }
+
+    /// The transport took `bytes` bytes of what was planned.
+    pub fn sent(&mut self, ep: EpId, bytes: usize) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let mut left = bytes as u64;
+        if !endpoint.tx.greeting.is_empty() {
+            endpoint.tx.written += left;
+            if endpoint.tx.written >= endpoint.tx.greeting.len() as u64 {
+                endpoint.tx.written = 0;
+                self.greeted(ep);
+            }
+            return;
+        }
+        while left > 0 {
+            let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+            let Some((header, op)) = endpoint.tx.records(&self.ops).next() else { return };
+            let missing = header.record_len() - endpoint.tx.written;
+            if left < missing {
+                endpoint.tx.written += left;
+                endpoint.tx.ack_started = op.is_none();
+                return;
+            }
+            left -= missing;
+            endpoint.tx.written = 0;
+            endpoint.tx.ack_started = false;
+            endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
+            match op {
+                None => endpoint.tx.acks -= 1,
+                Some(id) => {
+                    self.ops.take_first(&mut endpoint.tx.queue);
+                    if header.ack {
+                        self.ops.push(&mut endpoint.tx.unacked, id);
+                    } else {
+                        self.complete_send(ep, id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A send is complete. What it reports is that, and nothing of its length or data (section 7).
+    fn complete_send(&mut self, ep: EpId, id: OpId) {
+        if let Some(op) = self.ops.get_mut(id) {
+            op.len = 0;
+            op.data = None;
+        }
+        self.complete(ep, id, None);
+    }
+
+    // Incoming.
+
+    /// What can be read from the transport next; `None`: leave what has arrived where it is.
+    pub fn plan_read(&self, ep: EpId) -> Option<ReadPlan> {
+        let endpoint = self.endpoints.get(ep.0)?;
+        if !(endpoint.is_open() || endpoint.state == State::Requested) {
+            return None;
+        }
+        let direct = match &endpoint.rx.incoming {
+            Incoming::Payload(payload) => payload.place(u64::MAX),
+            Incoming::Receive(_) if endpoint.rx.posted.len() == 0 => return None,
+            _ => None,
+        };
+        Some(ReadPlan { direct })
+    }
+
+    /// Takes the bytes that come next in the peer's stream, as far as they go.
+    pub fn take(&mut self, ep: EpId, input: &[u8]) -> Step {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Step::Ended };
+        if !(endpoint.is_open() || endpoint.state == State::Requested) {
+            return Step::Ended;
+        }
+        match &mut endpoint.rx.incoming {
+            Incoming::Answer(assembly) => match assembly.take(input) {
+                Ok(used) => {
+                    if let Some((header, data)) = assembly.finish() {
+                        self.answered(ep, header, data);
+                    }
+                    Step::Used(used)
+                }
+                Err(Error::Wire(error)) => self.broken(ep, error),
+                Err(_) => {
+                    self.end(ep, Reason::NoMemory);
+                    Step::Ended
+                }
+            },
+            Incoming::Header => match endpoint.rx.take_header(endpoint.order, input) {
+                Err(error) => self.broken(ep, error),
+                Ok((used, None)) => Step::Used(used),
+                Ok((used, Some(header))) => match self.start(ep, header) {
+                    Ok(()) => Step::Used(used),
+                    Err(error) => self.broken(ep, error),
+                },
+            },
+            Incoming::Receive(header) => {
+                let header = *header;
+                if endpoint.rx.posted.len() == 0 {
+                    return if input.is_empty() { Step::Used(0) } else { Step::Blocked };
+                }
+                self.start_message(ep, header);
+                Step::Used(0)
+            }
+            Incoming::Payload(payload) => {
+                let available = input.len() as u64;
+                if let Some(place) = payload.place(available) {
+                    return if place.len > 0 { Step::Place(place) } else { Step::Used(0) };
+                }
+                // What has no room in the receive is dropped.
+                let surplus = (payload.total - payload.done).min(available);
+                self.advance(ep, surplus);
+                Step::Used(surplus as usize)
+            }
+        }
+    }
+
+    /// The next `len` bytes of the peer's stream are in the place that was planned for them.
+    pub fn placed(&mut self, ep: EpId, len: u64) {
+        self.advance(ep, len);
+    }
+
+    fn advance(&mut self, ep: EpId, len: u64) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        if let Incoming::Payload(payload) = &mut endpoint.rx.incoming {
+            payload.done = payload.done.saturating_add(len).min(payload.total);
+            if payload.done == payload.total {
+                let payload = *payload;
+                endpoint.rx.incoming = Incoming::Header;
+                self.finish_message(ep, payload);
+            }
+        }
+    }
+
+    /// A header has arrived.
+    fn start(&mut self, ep: EpId, header: Header) -> Result<(), WireError> {
+        let Self { endpoints, ops, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
+        match header.kind {
+            Kind::Message { .. } if endpoint.rx.posted.len() == 0 => {
+                endpoint.rx.incoming = Incoming::Receive(header);
+            }
+            Kind::Message { .. } => self.start_message(ep, header),
+            Kind::Ack => {
+                let id = ops.take_first(&mut endpoint.tx.unacked).ok_or(WireError::StrayAck)?;
+                self.complete_send(ep, id);
+            }
+            Kind::ReadRequest(_) | Kind::Write { .. } => return Err(WireError::NoSuchMemory),
+            Kind::ReadResponse => return Err(WireError::StrayReadResponse),
+        }
+        Ok(())
+    }
+
+    /// A message meets the receive it goes into.
+    fn start_message(&mut self, ep: EpId, header: Header) {
+        let Self { endpoints, ops, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
+        let Some(id) = ops.take_first(&mut endpoint.rx.posted) else { return };
+        let Some(op) = ops.get_mut(id) else { return };
+        if let Kind::Message { data: Some(data) } = header.kind {
+            op.data = Some(data);
+            op.flags |= OpFlags::REMOTE_CQ_DATA;
+        }
+        let payload = Payload { op: id, room: op.len, done: 0, total: header.payload, ack: header.ack };
+        endpoint.rx.incoming = Incoming::Payload(payload);
+        self.advance(ep, 0);
+    }
+
+    fn finish_message(&mut self, ep: EpId, payload: Payload) {
+        // The acknowledgement is due now, in the order of arrival (section 7).
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.tx.acks += u64::from(payload.ack);
+        }
+        let overflow = payload.total.saturating_sub(payload.room);
+        if let Some(op) = self.ops.get_mut(payload.op) {
+            op.len = payload.total - overflow;
+        }
+        let errno = Errno::ETRUNC;
+        let failure = Failure { errno, provider_errno: errno.raw(), overflow };
+        self.complete(ep, payload.op, (overflow > 0).then_some(failure));
+    }
+
+    fn broken(&mut self, ep: EpId, error: WireError) -> Step {
+        self.end(ep, Reason::Protocol(error));
+        Step::Ended
+    }
+}
+
+impl Payload {
+    /// Where the next bytes go, at most `available`; `None` when the receive is full.
+    fn place(&self, available: u64) -> Option<Place> {
+        let len = self.room.min(self.total).checked_sub(self.done).filter(|&len| len > 0)?;
+        Some(Place { op: self.op, offset: self.done, len: len.min(available) })
+    }
+}
+
+impl Receive {
+    /// Puts a header together; gives the number of bytes used, and the header once it is whole.
+    fn take_header(&mut self, order: ByteOrder, input: &[u8]) -> Result<(usize, Option<Header>), WireError> {
+        if self.have == 0
+            && let Some(base) = input.first_chunk()
+        {
+            // Mostly a header arrives whole, and is read where it is.
+            let len = Header::expected_len(base, order)?;
+            if let Some(bytes) = input.get(..len) {
+                return Ok((len, Some(Header::parse(bytes, order)?)));
+            }
+        }
+        let mut used = 0;
+        loop {
+            let need = match self.header.first_chunk() {
+                Some(base) if self.have >= BASE_LEN => Header::expected_len(base, order)?,
+                _ => BASE_LEN,
+            };
+            if self.have == need && need > 0 {
+                let bytes = self.header.get(..need).unwrap_or_default();
+                let header = Header::parse(bytes, order)?;
+                self.have = 0;
+                return Ok((used, Some(header)));
+            }
+            let missing = need.saturating_sub(self.have);
+            let rest = input.get(used..).unwrap_or_default();
+            let piece = rest.get(..missing).unwrap_or(rest);
+            if piece.is_empty() {
+                return Ok((used, None));
+            }
+            if let Some(place) = self.header.get_mut(self.have..self.have + piece.len()) {
+                place.copy_from_slice(piece);
+            }
+            self.have += piece.len();
+            used += piece.len();
+        }
+    }
+}

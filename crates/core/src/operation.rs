@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Operations: the table of all that were posted in a domain and whose completion is unread.
+//!
+//! An operation lives in exactly one list: its endpoint's queue while it is pending, a completion
+//! queue's list once it has completed, the released list when nobody is to be told. That is how
+//! each completes exactly once, and why a completion queue cannot overrun: the operation *is* the
+//! completion's memory.
+
+use alloc::vec::Vec;
+
+use crate::flags::OpFlags;
+use crate::{Errno, Error, Result};
+
+/// Names an operation between post and completion; the driver's key to its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct OpId(u32);
+
+impl OpId {
+    /// Index into a dense table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    pub(crate) errno: Errno,
+    pub(crate) provider_errno: i32,
+    /// Bytes that had no room.
+    pub(crate) overflow: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    next: Option<OpId>,
+    /// Flags of the completion: what kind it was.
+    pub(crate) flags: OpFlags,
+    pub(crate) context: u64,
+    /// Bytes posted; once complete, bytes transferred.
+    pub(crate) len: u64,
+    /// Completion data: to send, or received.
+    pub(crate) data: Option<u64>,
+    /// A success is reported, too.
+    pub(crate) report: bool,
+    /// The peer is asked for an acknowledgement.
+    pub(crate) ack: bool,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Operation {
+    pub(crate) fn new(flags: OpFlags, context: u64, len: u64) -> Self {
+        Self { next: None, flags, context, len, data: None, report: true, ack: false, failure: None }
+    }
+}
+
+/// A queue of operations, linked through the table.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct List {
+    head: Option<OpId>,
+    tail: Option<OpId>,
+    len: usize,
+}
+
+impl List {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn first(&self) -> Option<OpId> {
+        self.head
+    }
+}
+
+/// All operations of a domain.
+#[derive(Default, Debug)]
+pub(crate) struct Operations {
+    table: Vec<Operation>,
+    free: List,
+}
+
+impl Operations {
+    /// Makes room for `count` operations that are not there yet.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<()> {
+        let missing = count.saturating_sub(self.free.len);
+        self.table.try_reserve(missing).map_err(|_| Error::NoMemory("the table of operations"))
+    }
+
+    pub(crate) fn insert(&mut self, operation: Operation) -> Result<OpId> {
+        let mut free = self.free;
+        if let Some(id) = self.take_first(&mut free) {
+            self.free = free;
+            if let Some(place) = self.table.get_mut(id.index()) {
+                *place = operation;
+            }
+            return Ok(id);
+        }
+        self.reserve(1)?;
+        let id =
+            OpId(u32::try_from(self.table.len()).map_err(|_| Error::NoMemory("the table of operations"))?);
+        self.table.push(operation);
+        Ok(id)
+    }
+
+    pub(crate) fn get(&self, id: OpId) -> Option<&Operation> {
+        self.table.get(id.index())
+    }
+
+    pub(crate) fn get_mut(&mut self, id: OpId) -> Option<&mut Operation> {
+        self.table.get_mut(id.index())
+    }
+
+    pub(crate) fn release(&mut self, id: OpId) {
+        let mut free = self.free;
+        self.push(&mut free, id);
+        self.free = free;
+    }
+
+    pub(crate) fn push(&mut self, list: &mut List, id: OpId) {
+        if let Some(operation) = self.get_mut(id) {
+            operation.next = None;
+        }
+        match list.tail.and_then(|tail| self.get_mut(tail)) {
+            Some(last) => last.next = Some(id),
+            None => list.head = Some(id),
+        }
+        list.tail = Some(id);
+        list.len += 1;
+    }
+
+    pub(crate) fn take_first(&mut self, list: &mut List) -> Option<OpId> {
+        let id = list.head?;
+        list.head = self.next(id);
+        if list.head.is_none() {
+            list.tail = None;
+        }
+        list.len -= 1;
+        Some(id)
+    }
+
+    /// The operation behind `id` in its list.
+    pub(crate) fn next(&self, id: OpId) -> Option<OpId> {
+        self.get(id).and_then(|operation| operation.next)
+    }
+
+    /// Takes the first operation that `wanted` picks out of `list`.
+    pub(crate) fn remove(
+        &mut self,
+        list: &mut List,
+        wanted: impl Fn(OpId, &Operation) -> bool,
+    ) -> Option<OpId> {
+        let mut before: Option<OpId> = None;
+        let mut at = list.head;
+        while let Some(id) = at {
+            let operation = self.get(id)?;
+            let next = operation.next;
+            if wanted(id, operation) {
+                match before.and_then(|before| self.get_mut(before)) {
+                    Some(previous) => previous.next = next,
+                    None => list.head = next,
+                }
+                if list.tail == Some(id) {
+                    list.tail = before;
+                }
+                list.len -= 1;
+                return Some(id);
+            }
+            before = at;
+            at = next;
+        }
+        None
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The passive endpoint (`fi_passive_ep(3)`): from listening to connection requests.
+//!
+//! The driver owns the sockets. It calls, in this order:
+//!
+//! * commands of the application: [`bind`](PassiveEndpoint::bind), [`listen`](PassiveEndpoint::listen),
+//!   [`close`](PassiveEndpoint::close);
+//! * inputs: [`accepted`](PassiveEndpoint::accepted) and [`accept_failed`](PassiveEndpoint::accept_failed)
+//!   while [`wants_accept`](PassiveEndpoint::wants_accept); [`received`](PassiveEndpoint::received) and
+//!   [`lost`](PassiveEndpoint::lost) for each transport connection; [`expire`](PassiveEndpoint::expire);
+//! * then outputs, until each gives `None`: [`poll_drop`](PassiveEndpoint::poll_drop), then
+//!   [`poll_request`](PassiveEndpoint::poll_request) with the room in the event queue.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use core::time::Duration;
+
+use crate::slab::{Key, Slab};
+use crate::time::{Earliest, Instant, TimeLimits};
+use crate::wire::ByteOrder;
+use crate::wire::cm::Assembly;
+use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
+
+/// Names a transport connection at its passive endpoint, and the connection request it becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct RequestId(Key);
+
+impl RequestId {
+    /// Index into a dense table; used again once the request is gone.
+    pub fn index(self) -> usize {
+        self.0.index as usize
+    }
+}
+
+/// Where a passive endpoint is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PassiveState {
+    /// Created, perhaps bound.
+    Idle,
+    /// Connection requests come in.
+    Listening,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The request is arriving.
+    Arriving(Assembly),
+    /// The request is whole, and the event queue had no room yet.
+    Whole { order: ByteOrder, data: Vec<u8> },
+    /// The request is an unread event.
+    Queued { order: ByteOrder },
+}
+
+#[derive(Debug)]
+struct Connection {
+    local: SocketAddr,
+    peer: SocketAddr,
+    phase: Phase,
+    since: Instant,
+    deadline: Option<Instant>,
+}
+
+/// A request that the application has read. It is the application's now: it outlives the passive
+/// endpoint, and is good for one accept or reject.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Order of the data headers that the peer's probe asks for.
+    pub order: ByteOrder,
+    /// Until when it can be decided on.
+    pub deadline: Option<Instant>,
+}
+
+/// A passive endpoint.
+#[derive(Debug)]
+pub struct PassiveEndpoint {
+    state: PassiveState,
+    bound: bool,
+    backlog: usize,
+    limits: TimeLimits,
+    connections: Slab<Connection>,
+    /// Connections whose request is arriving.
+    arriving: usize,
+    whole: VecDeque<RequestId>,
+    dropped: Vec<(RequestId, Reason)>,
+    /// The system ran out of something: nothing is accepted until then.
+    paused_until: Option<Instant>,
+    /// Length of the last pause; zero once something was accepted after it.
+    last_pause: Duration,
+    earliest: Earliest,
+}
+
+impl PassiveEndpoint {
+    /// Connections that a passive endpoint asks the system to queue (`FI_BACKLOG`).
+    pub const DEFAULT_BACKLOG: usize = 4096;
+    /// Transport connections whose request may be arriving at the same time. When one more comes
+    /// the oldest is dropped, so that silent peers cannot keep honest ones out.
+    pub const MAX_ARRIVING: usize = 1024;
+
+    const FIRST_PAUSE: Duration = Duration::from_millis(10);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+    /// A passive endpoint in [`PassiveState::Idle`].
+    pub fn new(limits: TimeLimits) -> Self {
+        Self {
+            state: PassiveState::Idle,
+            bound: false,
+            backlog: Self::DEFAULT_BACKLOG,
+            limits,
+            connections: Slab::default(),
+            arriving: 0,
+            whole: VecDeque::new(),
+            dropped: Vec::new(),
+            paused_until: None,
+            last_pause: Duration::ZERO,
+            earliest: Earliest::default(),
+        }
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> PassiveState {
+        self.state
+    }
+
+    /// `fi_pep_bind`: notes that an event queue is bound. `same_fabric` says whether the queue
+    /// belongs to this endpoint's fabric.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for a second queue, one of another fabric, or flags; -FI_EOPBADSTATE once listening.
+    pub fn bind(&mut self, same_fabric: bool, flags: u64) -> Result<()> {
+        let problem = match self.state {
+            PassiveState::Listening => return Err(self.wrong_state("fi_pep_bind")),
+            _ if flags != 0 => "flags are reserved here; pass 0",
+            _ if !same_fabric => "the event queue belongs to another fabric; open one in this fabric",
+            _ if self.bound => "an event queue is bound already; a passive endpoint takes one",
+            PassiveState::Idle => {
+                self.bound = true;
+                return Ok(());
+            }
+        };
+        Err(Error::Invalid { call: "fi_pep_bind", problem })
+    }
+
+    /// `fi_setname`: whether the address may still change.
+    ///
+    /// # Errors
+    /// -FI_EOPBADSTATE once listening.
+    pub fn check_set_name(&self) -> Result<()> {
+        match self.state {
+            PassiveState::Idle => Ok(()),
+            PassiveState::Listening => Err(self.wrong_state("fi_setname")),
+        }
+    }
+
+    /// `fi_control(FI_BACKLOG)`: how many connections the system is asked to queue.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for zero; -FI_EOPBADSTATE once listening.
+    pub fn set_backlog(&mut self, backlog: usize) -> Result<()> {
+        match self.state {
+            PassiveState::Listening => Err(self.wrong_state("fi_control(FI_BACKLOG)")),
+            PassiveState::Idle if backlog == 0 => Err(Error::Invalid {
+                call: "fi_control(FI_BACKLOG)",
+                problem: "a backlog of 0; ask for 1 or more",
+            }),
+            PassiveState::Idle => {
+                self.backlog = backlog;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets the limits in time for connections that come from now on.
+    pub fn set_limits(&mut self, limits: TimeLimits) {
+        self.limits = limits;
+    }
+
+    /// The limits in time.
+    pub fn limits(&self) -> TimeLimits {
+        self.limits
+    }
+
+    /// Whether `fi_listen` may go on, and with which backlog. The driver then makes the system
+    /// listen, and calls [`listening`](Self::listening) when that worked.
+    ///
+    /// # Errors
+    /// -FI_ENOEQ without an event queue; -FI_EINVAL when it listens already.
+    pub fn listen(&self) -> Result<usize> {
+        match self.state {
+            PassiveState::Idle if !self.bound => Err(Error::NoEventQueue { call: "fi_listen" }),
+            PassiveState::Idle => Ok(self.backlog),
+            PassiveState::Listening => Err(Error::WrongState {
+                call: "fi_listen",
+                object: "passive endpoint",
+                found: "listening",
+                remedy: "once is enough",
+                errno: Errno::EINVAL,
+            }),
+        }
+    }
+
+    /// The system listens.
+    pub fn listening(&mut self) {
+        self.state = PassiveState::Listening;
+    }
+
+    fn wrong_state(&self, call: &'static str) -> Error {
+        Error::WrongState {
+            call,
+            object: "passive endpoint",
+            found: "listening",
+            remedy: "do this before fi_listen",
+            errno: Errno::EOPBADSTATE,
+        }
+    }
+
+    /// Whether the driver should take the next transport connection: there is room for its request
+    /// in the event queue, and no pause because of a shortage.
+    pub fn wants_accept(&self, room: usize) -> bool {
+        self.state == PassiveState::Listening
+            && self.whole.is_empty()
+            && room > 0
+            && self.paused_until.is_none()
+    }
+
+    /// A transport connection was made; gives the name it goes by from now on.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM: the driver closes the transport; accepting pauses.
+    pub fn accepted(&mut self, local: SocketAddr, peer: SocketAddr, now: Instant) -> Result<RequestId> {
+        let result = self.insert(local, peer, now);
+        match result {
+            Ok(_) => self.last_pause = Duration::ZERO,
+            Err(_) => {
+                self.accept_failed(now);
+            }
+        }
+        result
+    }
+
+    fn insert(&mut self, local: SocketAddr, peer: SocketAddr, now: Instant) -> Result<RequestId> {
+        const WHAT: &str = "a connection that is being set up";
+        if self.arriving >= Self::MAX_ARRIVING {
+            let oldest = self
+                .connections
+                .keys()
+                .filter(|&key| self.is_arriving(key))
+                .min_by_key(|&key| self.connections.get(key).map(|connection| connection.since));
+            if let Some(oldest) = oldest {
+                self.drop_connection(RequestId(oldest), Reason::Crowded);
+            }
+        }
+        // One place in each list that the connection may come to, so that nothing fails later.
+        let all = self.connections.len() + 1;
+        self.whole.try_reserve(all.saturating_sub(self.whole.len())).map_err(|_| Error::NoMemory(WHAT))?;
+        self.dropped.try_reserve(all).map_err(|_| Error::NoMemory(WHAT))?;
+        let deadline = self.limits.handshake.map(|limit| now.after(limit));
+        let phase = Phase::Arriving(Assembly::request());
+        let connection = Connection { local, peer, phase, since: now, deadline };
+        let id = RequestId(self.connections.insert(connection, WHAT)?);
+        self.earliest.include(deadline);
+        self.arriving += 1;
+        Ok(id)
+    }
+
+    /// The system could not give the next transport connection (no descriptors, no memory):
+    /// accepting pauses, longer each time in a row. Gives the length of the pause the first time,
+    /// for one line in a log.
+    pub fn accept_failed(&mut self, now: Instant) -> Option<Duration> {
+        let first = self.last_pause.is_zero();
+        self.last_pause = (self.last_pause * 2).clamp(Self::FIRST_PAUSE, Self::LONGEST_PAUSE);
+        let until = now.after(self.last_pause);
+        self.paused_until = Some(until);
+        self.earliest.include(Some(until));
+        first.then_some(self.last_pause)
+    }
+
+    /// How many bytes the driver may read from the connection now; zero: leave it alone.
+    pub fn wants(&self, id: RequestId) -> usize {
+        match self.connections.get(id.0).map(|connection| &connection.phase) {
+            Some(Phase::Arriving(assembly)) => assembly.missing(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes have arrived, at most as many as [`wants`](Self::wants) said.
+    pub fn received(&mut self, id: RequestId, bytes: &[u8], now: Instant) {
+        let decision = self.limits.decision;
+        let Some(connection) = self.connections.get_mut(id.0) else { return };
+        let Phase::Arriving(assembly) = &mut connection.phase else { return };
+        match assembly.take(bytes) {
+            Err(Error::Wire(error)) => self.drop_connection(id, Reason::Protocol(error)),
+            Err(_) => self.drop_connection(id, Reason::NoMemory),
+            Ok(_) => {
+                let Some((header, data)) = assembly.finish() else { return };
+                connection.phase = Phase::Whole { order: header.order, data };
+                connection.deadline = decision.map(|limit| now.after(limit));
+                let deadline = connection.deadline;
+                self.earliest.include(deadline);
+                self.whole.push_back(id);
+                self.arriving -= 1;
+            }
+        }
+    }
+
+    /// The peer has gone, or the transport broke. A queued request stays: what it leads to will tell.
+    pub fn lost(&mut self, id: RequestId) {
+        if self.connections.get(id.0).is_some_and(|c| !matches!(c.phase, Phase::Queued { .. })) {
+            self.drop_connection(id, Reason::Cut);
+        }
+    }
+
+    /// Time has passed: connections over their limit are dropped, a pause may end.
+    /// Gives the queued requests whose event the driver must withdraw.
+    pub fn expire(&mut self, now: Instant, mut withdraw: impl FnMut(RequestId)) {
+        if !self.earliest.take_passed(now) {
+            return;
+        }
+        self.paused_until = self.paused_until.filter(|&until| until > now);
+        self.earliest.include(self.paused_until);
+        for index in 0..self.connections.places() {
+            let Some(key) = self.connections.key_at(index) else { continue };
+            let Some(connection) = self.connections.get(key) else { continue };
+            match connection.deadline {
+                Some(at) if at <= now => {
+                    let limit = match connection.phase {
+                        Phase::Queued { .. } => {
+                            withdraw(RequestId(key));
+                            self.limits.decision
+                        }
+                        _ => self.limits.handshake,
+                    };
+                    let limit = limit.unwrap_or_default();
+                    self.drop_connection(RequestId(key), Reason::RequestTimeout(limit));
+                }
+                deadline => self.earliest.include(deadline),
+            }
+        }
+    }
+
+    /// The earliest moment at which [`expire`](Self::expire) may have something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.earliest.get()
+    }
+
+    /// A transport connection that the driver must close, and why.
+    pub fn poll_drop(&mut self) -> Option<(RequestId, Reason)> {
+        self.dropped.pop()
+    }
+
+    /// The next connection request for the event queue, which has `room`.
+    pub fn poll_request(&mut self, room: usize) -> Option<Event> {
+        if room == 0 {
+            return None;
+        }
+        while let Some(id) = self.whole.pop_front() {
+            let Some(connection) = self.connections.get_mut(id.0) else { continue };
+            let Phase::Whole { order, data } = &mut connection.phase else { continue };
+            let (order, data) = (*order, core::mem::take(data));
+            connection.phase = Phase::Queued { order };
+            let (local, peer) = (connection.local, connection.peer);
+            return Some(Event::ConnectionRequest { request: id, local, peer, data });
+        }
+        None
+    }
+
+    /// The application has read the request: it leaves the passive endpoint, the driver keeps its
+    /// transport.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when there is no such request.
+    pub fn take_request(&mut self, id: RequestId) -> Result<Taken> {
+        const STALE: Error = Error::Stale { call: "fi_eq_read", object: "connection request" };
+        match self.connections.get(id.0).ok_or(STALE)? {
+            Connection { phase: Phase::Queued { order }, deadline, .. } => {
+                let taken = Taken { order: *order, deadline: *deadline };
+                self.connections.remove(id.0);
+                Ok(taken)
+            }
+            _ => Err(STALE),
+        }
+    }
+
+    /// `fi_close`: always works. Gives each transport connection to be closed: those whose request
+    /// is arriving, waiting or unread. Requests that were read live on.
+    pub fn close(self) -> impl Iterator<Item = RequestId> {
+        let connections = self.connections;
+        (0..connections.places()).filter_map(move |index| connections.key_at(index)).map(RequestId)
+    }
+
+    fn is_arriving(&self, key: Key) -> bool {
+        matches!(self.connections.get(key), Some(Connection { phase: Phase::Arriving(_), .. }))
+    }
+
+    fn drop_connection(&mut self, id: RequestId, reason: Reason) {
+        if let Some(connection) = self.connections.remove(id.0) {
+            if let Phase::Arriving(_) = connection.phase {
+                self.arriving -= 1;
+            }
+            self.dropped.push((id, reason));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Why a connection came to nothing, or to an end.
+
+use core::time::Duration;
+
+use crate::Errno;
+use crate::wire::WireError;
+
+/// What ended a connection or an attempt to make one. It comes with the one event that tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// `fi_shutdown` on this side.
+    #[error("this side shut the connection down")]
+    Local,
+    /// The peer ended it in good order.
+    #[error("the peer shut the connection down")]
+    Peer,
+    /// The peer ended it in the middle of a record.
+    #[error("the peer went away in the middle of a message")]
+    Cut,
+    /// The transport to the peer broke, or could not be made.
+    #[error("transport: {0}")]
+    Transport(Errno),
+    /// The peer's application rejected the request.
+    #[error("the peer's application rejected the connection request")]
+    Rejected,
+    /// The peer closed the transport instead of answering the request.
+    #[error(
+        "the peer closed the connection without an answer to the request; is it a libfabric tcp listener?"
+    )]
+    NoAnswer,
+    /// The peer took too long to accept the transport connection or to answer the request.
+    #[error("no answer from the peer within {0:?}; is it reading its event queue?")]
+    ConnectTimeout(Duration),
+    /// The answer to the request could not be sent in time.
+    #[error("the answer to the connection request could not be sent within {0:?}")]
+    HandshakeTimeout(Duration),
+    /// The request took too long to arrive, or to be decided on.
+    #[error("the connection request was not complete, or not decided on, within {0:?}")]
+    RequestTimeout(Duration),
+    /// Too many others were asking, and this one had been silent for the longest time.
+    #[error("dropped in favour of newer connections, because its request had not arrived")]
+    Crowded,
+    /// What was queued at `fi_shutdown` could not be sent in time.
+    #[error("what was queued could not be sent within {0:?} after shutdown")]
+    ShutdownTimeout(Duration),
+    /// The peer is gone, and what it had sent was not received in time.
+    #[error("the peer shut the connection down, and no receive was posted for what it had sent within {0:?}")]
+    Unreceived(Duration),
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(WireError),
+    /// Memory for what the peer sent could not be had.
+    #[error("no memory to take what the peer sent")]
+    NoMemory,
+}
+
+impl Reason {
+    /// The number for error entries: what the manual pages give for the case.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Local | Self::Peer | Self::Unreceived(_) => Errno::ESHUTDOWN,
+            Self::Cut => Errno::ECONNRESET,
+            Self::Transport(errno) => errno,
+            Self::Rejected => Errno::ECONNREFUSED,
+            Self::NoAnswer => Errno::ECONNRESET,
+            Self::ConnectTimeout(_)
+            | Self::HandshakeTimeout(_)
+            | Self::RequestTimeout(_)
+            | Self::Crowded
+            | Self::ShutdownTimeout(_) => Errno::ETIMEDOUT,
+            Self::Protocol(WireError::Version { .. }) => Errno::ENOPROTOOPT,
+            Self::Protocol(_) => Errno::EIO,
+            Self::NoMemory => Errno::ENOMEM,
+        }
+    }
+}
