@@ -5,13 +5,15 @@ use core::time::Duration;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// The command as one would type it.
+/// The command as one would type it, nearly.
 pub(crate) fn line(command: &Command) -> String {
-    let words = core::iter::once(command.get_program()).chain(command.get_args());
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = core::iter::once(program).chain(command.get_args());
     let quoted = words.map(|word| {
         let word = word.to_string_lossy();
         if word.contains(' ') { format!("'{word}'") } else { word.into_owned() }
@@ -68,4 +70,38 @@ pub(crate) fn run_logged(command: &mut Command, log: &File, limit: Duration) -> 
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("`{}` was ended: not done after {} s", line(command), limit.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_as_typed() {
+        assert_eq!(line(Command::new("/usr/bin/ls").args(["-l", "a b"])), "ls -l 'a b'");
+    }
+
+    #[test]
+    fn a_hanging_command_is_ended() -> io::Result<()> {
+        let log = File::options().write(true).open("/dev/null")?;
+        let start = Instant::now();
+        let ended = run_logged(Command::new("sleep").arg("60"), &log, Duration::from_millis(50));
+        assert!(ended.is_err_and(|why| why.contains("`sleep 60` was ended")));
+        assert!(start.elapsed() < Duration::from_secs(30));
+        Ok(())
+    }
+
+    #[test]
+    fn a_failure_says_what_ran() -> io::Result<()> {
+        let log = File::options().write(true).open("/dev/null")?;
+        let limit = Duration::from_secs(30);
+        assert_eq!(run_logged(&mut Command::new("true"), &log, limit), Ok(()));
+        assert!(
+            run_logged(&mut Command::new("false"), &log, limit)
+                .is_err_and(|why| why.starts_with("`false` failed"))
+        );
+        let absent = run_logged(&mut Command::new("kofi-no-such-program"), &log, limit);
+        assert!(absent.is_err_and(|why| why.starts_with("cannot run `kofi-no-such-program`")));
+        Ok(())
+    }
 }

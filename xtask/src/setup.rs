@@ -43,11 +43,8 @@ pub(crate) const RUST_SOURCE: Tool = Tool {
 pub(crate) const STOCK_PROGRAMS: Tool = Tool {
     what: "stock libfabric's programs",
     packages: &["libfabric-bin"],
-    otherwise: "install libfabric's fi_info and fi_pingpong, and put them on PATH",
-    missing: || {
-        absent(Command::new("fi_info").arg("--version"))
-            .or_else(|| absent(Command::new("fi_pingpong").arg("-h")))
-    },
+    otherwise: "build libfabric with its fi_info and fi_pingpong, and put them on PATH",
+    missing: || ["fi_info", "fi_pingpong"].into_iter().find_map(not_on_path),
 };
 
 pub(crate) const STOCK_HEADERS: Tool = Tool {
@@ -55,8 +52,8 @@ pub(crate) const STOCK_HEADERS: Tool = Tool {
     packages: &["gcc", "pkg-config", "libfabric-dev"],
     otherwise: "install a C compiler, pkg-config and libfabric's headers",
     missing: || {
-        absent(Command::new("cc").arg("--version"))
-            .or_else(|| absent(Command::new("pkg-config").args(["--exists", "libfabric"])))
+        let libfabric = || absent(Command::new("pkg-config").args(["--exists", "libfabric"]));
+        not_on_path("cc").or_else(libfabric)
     },
 };
 
@@ -80,8 +77,13 @@ fn absent(command: &mut Command) -> Option<String> {
     (!succeeds(command)).then(|| format!("`{}` does not run", process::line(command)))
 }
 
+fn not_on_path(program: &str) -> Option<String> {
+    let found = succeeds(Command::new("sh").args(["-c", "command -v -- \"$0\"", program]));
+    (!found).then(|| format!("{program} is not on PATH"))
+}
+
 fn has_apt() -> bool {
-    succeeds(Command::new("apt-get").arg("--version"))
+    not_on_path("apt-get").is_none()
 }
 
 /// Installs what is missing, announcing each package; what cannot be had is said, and is no error here:
@@ -122,7 +124,7 @@ impl Apt {
         }
         // Without a terminal nobody can type the password.
         let sudo = succeeds(Command::new("sudo").args(["-n", "true"]))
-            || (io::stdin().is_terminal() && succeeds(Command::new("sudo").arg("-V")));
+            || (io::stdin().is_terminal() && not_on_path("sudo").is_none());
         if sudo { Ok(Self { sudo }) } else { Err("not root, and no sudo to become root".to_owned()) }
     }
 

@@ -47,7 +47,8 @@ pub(crate) fn run() -> Result<(), String> {
 fn files() -> Result<Vec<String>, String> {
     let mut git = Command::new("git");
     git.current_dir(workspace::root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    if let Some(list) = process::stdout(&mut git) {
+    // An unpacked archive may lie in another project's checkout that ignores it: then git lists nothing.
+    if let Some(list) = process::stdout(&mut git).filter(|list| !list.is_empty()) {
         return Ok(list.split_terminator('\0').map(str::to_owned).collect());
     }
     let (mut files, mut directories) = (Vec::new(), vec![PathBuf::new()]);
