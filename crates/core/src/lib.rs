@@ -30,6 +30,7 @@ pub mod enums;
 mod errno;
 mod error;
 pub mod event_queue;
+pub mod fabric;
 pub mod flags;
 pub mod hints;
 pub mod info;
@@ -52,6 +53,7 @@ pub use enums::{AddrFormat, AvType, EpType, Progress, Protocol, ResourceMgmt, Th
 pub use errno::Errno;
 pub use error::{Error, Result};
 pub use event_queue::{Entry, Event, EventQueue, Fid};
+pub use fabric::Fabric;
 pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
