@@ -14,6 +14,8 @@ pub mod enums;
 pub mod flags;
 pub mod hints;
 pub mod info;
+pub mod negotiate;
+mod print;
 pub mod version;
 
 pub use address::Address;
@@ -21,4 +23,5 @@ pub use enums::{AddrFormat, AvType, EpType, Progress, Protocol, ResourceMgmt, Th
 pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
+pub use negotiate::{Refusal, negotiate};
 pub use version::Version;
