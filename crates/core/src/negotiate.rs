@@ -124,15 +124,15 @@ fn granted<T: Default + PartialEq>(hint: Option<T>, offered: T) -> T {
 /// The capabilities that come of an offer. A capability without its directions means all directions.
 /// Source addresses can slow receives down, so they are not given away.
 fn grant(offered: Caps, wanted: Option<Caps>) -> Caps {
-    let Some(mut caps) = set(wanted) else { return offered };
-    caps |= offered - PRIMARY - Caps::SOURCE;
+    let Some(wanted) = set(wanted) else { return offered };
+    let mut caps = (wanted | (offered - PRIMARY - Caps::SOURCE)) & offered;
     if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MSG_DIRECTIONS) {
-        caps |= MSG_DIRECTIONS;
+        caps |= MSG_DIRECTIONS & offered;
     }
     if caps.intersects(Caps::RMA | Caps::ATOMIC) && !caps.intersects(RMA_DIRECTIONS) {
-        caps |= RMA_DIRECTIONS;
+        caps |= RMA_DIRECTIONS & offered;
     }
-    caps & offered
+    caps
 }
 
 /// The registration modes, of those a provider demands, that matter to an endpoint with these capabilities.
@@ -457,7 +457,7 @@ impl Check<'_> {
             data_progress: granted(hints.data_progress, offer.data_progress),
             av_type: granted(hints.av_type, offer.av_type),
             mr_mode,
-            caps: grant(offer.caps & caps, hints.caps),
+            caps: grant(offer.caps, set(hints.caps).or(Some(caps))),
             auth_key: granted(hints.auth_key.clone(), offer.auth_key.clone()),
             ..offer.clone()
         })
@@ -518,7 +518,7 @@ impl Check<'_> {
         self.at_most("tx_attr.iov_limit", hints.iov_limit, offer.iov_limit)?;
         self.at_most("tx_attr.rma_iov_limit", hints.rma_iov_limit, offer.rma_iov_limit)?;
         Ok(TxAttr {
-            caps: grant(offer.caps & caps, wanted),
+            caps: grant(offer.caps, set(wanted).or(Some(caps))),
             op_flags: hints.op_flags.unwrap_or_default(),
             inject_size: granted(hints.inject_size, offer.inject_size),
             size: granted(hints.size, offer.size),
@@ -540,7 +540,7 @@ impl Check<'_> {
         self.at_most("rx_attr.size", hints.size, offer.size)?;
         self.at_most("rx_attr.iov_limit", hints.iov_limit, offer.iov_limit)?;
         Ok(RxAttr {
-            caps: grant(offer.caps & caps, wanted),
+            caps: grant(offer.caps, set(wanted).or(Some(caps))),
             op_flags: hints.op_flags.unwrap_or_default(),
             total_buffered_recv: granted(hints.total_buffered_recv, buffered),
             size: granted(hints.size, offer.size),

@@ -174,6 +174,8 @@ fn primary_capabilities_are_granted_on_request_only() {
     assert_eq!(granted(Caps::MSG | Caps::SEND).caps, Caps::MSG | Caps::SEND | secondary);
     assert_eq!(granted(Caps::RMA | Caps::WRITE).caps, Caps::RMA | Caps::WRITE | secondary);
     assert_eq!(granted(Caps::empty()).caps, tcp_offer().caps);
+    // A side that is not asked for keeps its own directions, as in libfabric.
+    assert_eq!(granted(Caps::MSG | Caps::RECV).tx_attr.caps, Caps::MSG | Caps::SEND | Caps::RMA_PMEM);
 
     let refusal = refusal(&tcp_offer(), &Hints::new().caps(Caps::MSG | Caps::TAGGED));
     assert_eq!((refusal.field, refusal.wanted.as_str()), ("caps", "FI_TAGGED"));
