@@ -59,6 +59,7 @@ pub use fabric::Fabric;
 pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
+pub use negotiate::{Refusal, negotiate};
 pub use operation::OpId;
 pub use passive_endpoint::{PassiveEndpoint, RequestId};
 pub use reason::Reason;

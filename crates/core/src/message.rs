@@ -275,7 +275,13 @@ impl Domain {
         let selective = endpoint.rx_cq.is_some_and(|binding| binding.selective);
         let mut op = Operation::new(OpFlags::MSG | OpFlags::RECV, receive.context, receive.len);
         op.report = !selective || receive.flags.contains(OpFlags::COMPLETION);
-        self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)
+        let id = self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)?;
+        if let Some(endpoint) = self.endpoints.get(ep.0)
+            && let Incoming::Receive(header) = endpoint.rx.incoming
+        {
+            self.start_message(ep, header);
+        }
+        Ok(id)
     }
 
     fn enqueue(
@@ -411,7 +417,7 @@ impl Domain {
         }
         let direct = match &endpoint.rx.incoming {
             Incoming::Payload(payload) => payload.place(u64::MAX),
-            Incoming::Receive(_) if endpoint.rx.posted.len() == 0 => return None,
+            Incoming::Receive(_) => return None,
             _ => None,
         };
         Some(ReadPlan { direct })
@@ -445,14 +451,8 @@ impl Domain {
                     Err(error) => self.broken(ep, error),
                 },
             },
-            Incoming::Receive(header) => {
-                let header = *header;
-                if endpoint.rx.posted.len() == 0 {
-                    return if input.is_empty() { Step::Used(0) } else { Step::Blocked };
-                }
-                self.start_message(ep, header);
-                Step::Used(0)
-            }
+            Incoming::Receive(_) if input.is_empty() => Step::Used(0),
+            Incoming::Receive(_) => Step::Blocked,
             Incoming::Payload(payload) => {
                 let available = input.len() as u64;
                 if let Some(place) = payload.place(available) {

@@ -381,11 +381,15 @@ impl PassiveEndpoint {
         }
     }
 
-    /// `fi_close`: always works. Gives each transport connection to be closed: those whose request
-    /// is arriving, waiting or unread. Requests that were read live on.
-    pub fn close(self) -> impl Iterator<Item = RequestId> {
+    /// `fi_close`: always works. Gives each transport connection to be closed, and whether its request
+    /// has arrived, so that the peer should be told. Requests that were read live on.
+    pub fn close(self) -> impl Iterator<Item = (RequestId, bool)> {
         let connections = self.connections;
-        (0..connections.places()).filter_map(move |index| connections.key_at(index)).map(RequestId)
+        (0..connections.places()).filter_map(move |index| {
+            let key = connections.key_at(index)?;
+            let asked = !matches!(connections.get(key)?.phase, Phase::Arriving(_));
+            Some((RequestId(key), asked))
+        })
     }
 
     fn is_arriving(&self, key: Key) -> bool {

@@ -13,7 +13,7 @@ use crate::wait::lock;
 /// either, the peer is rejected with no data.
 pub struct ConnectionRequest {
     listener: Fid,
-    info: Info,
+    info: Box<Info>,
     data: Vec<u8>,
     pending: Arc<Pending>,
 }
@@ -60,7 +60,7 @@ impl ConnectionRequest {
     ) -> Self {
         let (local, peer) = addresses;
         let pending = Pending { local, peer, taken, transport: Mutex::new(Some(transport)), reject };
-        Self { listener, info, data, pending: Arc::new(pending) }
+        Self { listener, info: Box::new(info), data, pending: Arc::new(pending) }
     }
 
     /// The passive endpoint that it came to.

@@ -12,6 +12,7 @@ use kofi_core::{Error, Fid, Reason, RequestId, Result};
 
 use crate::connection_request::ConnectionRequest;
 use crate::fabric::{Child, FabricShared};
+use crate::returned::Returned;
 use crate::wait::{Waiter, lock};
 use crate::wait_set::WaitSet;
 
@@ -266,11 +267,9 @@ impl EventQueue {
     ///
     /// # Errors
     /// -FI_EBUSY while endpoints are bound; the queue is as before then, and is given back.
-    pub fn close(self) -> core::result::Result<(), (Self, Error)> {
-        match self.0.with(|queue| queue.check_close()) {
-            Ok(()) => Ok(()),
-            Err(error) => Err((self, error)),
-        }
+    pub fn close(self) -> Result<(), Returned<Self>> {
+        let result = self.0.with(|queue| queue.check_close());
+        Returned::check(self, result).map(drop)
     }
 
     fn or_drive(&self, take: fn(&mut core_eq::EventQueue) -> Result<Entry>) -> Result<Event> {

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kofi_core::attr::EqAttr;
-use kofi_core::{Error, Fid, Info, Result};
+use kofi_core::{Fid, Info, Result};
 
 use crate::domain::Domain;
 use crate::event_queue::EventQueue;
 use crate::passive_endpoint::PassiveEndpoint;
 use crate::provider::{self, FabricOps};
+use crate::returned::Returned;
 use crate::wait::lock;
 use crate::wait_set::WaitSet;
 
@@ -21,8 +22,8 @@ pub struct Fabric {
     shared: Arc<FabricShared>,
 }
 
-/// What all objects of a fabric know of it.
-pub(crate) struct FabricShared {
+/// What all objects of a fabric know of it; for providers.
+pub struct FabricShared {
     children: Mutex<kofi_core::Fabric>,
 }
 
@@ -112,9 +113,9 @@ impl Fabric {
     ///
     /// # Errors
     /// -FI_EBUSY while anything is open in the fabric; it is given back.
-    pub fn close(self) -> core::result::Result<(), (Self, Error)> {
+    pub fn close(self) -> Result<(), Returned<Self>> {
         let result = lock(&self.shared.children).check_close();
-        result.map_err(|error| (self, error))
+        Returned::check(self, result).map(drop)
     }
 }
 

@@ -64,8 +64,8 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(call: &'static str, kind: WaitObj) -> Result<Self> {
-        let event =
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system(call, errno))?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| system(call, errno))?;
         let all = match kind {
             WaitObj::Fd | WaitObj::Set => {
                 let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(call, errno))?;
@@ -250,8 +250,7 @@ impl Waiter {
         if let Some(timer) = timer.as_ref() {
             // All zeros switch a timer off; a moment that has passed is as good as a nanosecond from now.
             let value = at.map(|at| at.until(now()).max(Duration::from_nanos(1))).unwrap_or_default();
-            let value =
-                Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(value) };
+            let value = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(value) };
             timerfd_settime(timer, TimerfdTimerFlags::empty(), &value).map_err(error)?;
         }
         Ok(())

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::fabric::{Child, FabricShared};
+use crate::returned::Returned;
 use crate::wait::{Waiter, lock, system, timespec};
 
 /// A queue that was opened with `WaitObj::Set`.
@@ -28,7 +29,8 @@ pub struct WaitSet {
 
 impl WaitSet {
     pub(crate) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
-        let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_wait_open", errno))?;
+        let all =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_wait_open", errno))?;
         Ok(Self {
             all,
             members: Mutex::new(Vec::new()),
@@ -52,7 +54,8 @@ impl WaitSet {
         const CALL: &str = "fi_wait";
         let end = timeout.into().map(|timeout: Duration| now().after(timeout));
         loop {
-            let members: Vec<Arc<dyn Member>> = lock(&self.members).iter().filter_map(Weak::upgrade).collect();
+            let members: Vec<Arc<dyn Member>> =
+                lock(&self.members).iter().filter_map(Weak::upgrade).collect();
             let mut idle = true;
             for member in &members {
                 match member.waiter().try_wait(CALL, || member.is_empty()) {
@@ -80,13 +83,16 @@ impl WaitSet {
     ///
     /// # Errors
     /// -FI_EBUSY while queues of the set are open; the set is given back.
-    pub fn close(self) -> core::result::Result<(), (Self, Error)> {
+    pub fn close(self) -> Result<(), Returned<Self>> {
         let users = lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
-        if users == 0 {
-            return Ok(());
-        }
-        let users = format!("{users} queues");
-        Err((self, Error::Busy { call: "fi_close", object: "wait set", users }))
+        let result = match users {
+            0 => Ok(()),
+            users => {
+                let users = format!("{users} queues");
+                Err(Error::Busy { call: "fi_close", object: "wait set", users })
+            }
+        };
+        Returned::check(self, result).map(drop)
     }
 }
 

@@ -101,8 +101,11 @@ pub trait DomainOps: Send + Sync {
     ///
     /// # Errors
     /// -FI_EINVAL, -FI_ENOMEM, -FI_EMFILE.
-    fn cq_open(&self, attr: &CqAttr, wait_set: Option<&crate::WaitSet>)
-    -> Result<Arc<dyn CompletionQueueOps>>;
+    fn cq_open(
+        &self,
+        attr: &CqAttr,
+        wait_set: Option<&crate::WaitSet>,
+    ) -> Result<Arc<dyn CompletionQueueOps>>;
     /// `fi_endpoint`, to connect.
     ///
     /// # Errors
