@@ -235,11 +235,7 @@ type Message = Option<(cm::Header, Vec<u8>)>;
 
 /// What comes of `input`, given in pieces of these lengths over and over: the message or the error,
 /// and the bytes used up.
-fn assemble(
-    kind: cm::Kind,
-    input: &[u8],
-    pieces: &[usize],
-) -> (Result<Message, Error>, usize) {
+fn assemble(kind: cm::Kind, input: &[u8], pieces: &[usize]) -> (Result<Message, Error>, usize) {
     let mut assembly = assembly(kind);
     let mut used = 0;
     for &piece in pieces.iter().cycle() {
