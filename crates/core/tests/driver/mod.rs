@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! A driver in miniature, over pipes in memory instead of sockets: everything that a real one does
+//! with the machines, in the order in which it does it.
+#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
+use std::collections::VecDeque;
+
+use kofi_core::attr::{CqAttr, EqAttr};
+use kofi_core::message::{Place, PostReceive, Segment, Send, Step, WritePlan};
+use kofi_core::passive_endpoint::Taken;
+use kofi_core::*;
+
+/// The kernel's buffers of one direction of a connection.
+#[derive(Default)]
+pub(crate) struct Pipe {
+    pub(crate) bytes: VecDeque<u8>,
+    /// The writer has closed its end.
+    pub(crate) ended: bool,
+    /// The reader has: what is written from now on goes nowhere.
+    pub(crate) abandoned: bool,
+    /// All that was ever written.
+    pub(crate) log: Vec<u8>,
+}
+
+/// A completion, and the memory of its operation.
+pub(crate) struct Done {
+    pub(crate) result: Result<Completion, CompletionError>,
+    pub(crate) memory: Vec<u8>,
+}
+
+/// One process: a domain with one endpoint, and a listener if it is the passive side.
+pub(crate) struct Host {
+    pub(crate) domain: Domain,
+    pub(crate) cq: CqId,
+    pub(crate) eq: EventQueue,
+    pub(crate) ep: Option<EpId>,
+    listener: Option<(PassiveEndpoint, RequestId)>,
+    /// Buffers of pending operations, by [`OpId::index`]: the driver's table of memory.
+    memory: Vec<Option<Vec<Vec<u8>>>>,
+    /// Bytes that were read and not used up.
+    staged: Vec<u8>,
+    plan: WritePlan,
+    /// Whether it has a transport.
+    pub(crate) open: bool,
+    pub(crate) posted: usize,
+    pub(crate) released: usize,
+    pub(crate) done: Vec<Done>,
+    pub(crate) now: Instant,
+}
+
+pub(crate) const FID: Fid = Fid(7);
+const EQ: Fid = Fid(8);
+pub(crate) const ADDR: SocketAddr = SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 1);
+pub(crate) const ATTR: EndpointAttr = EndpointAttr {
+    caps: Caps::MSG,
+    tx_size: 16,
+    rx_size: 1000,
+    inject_size: 128,
+    tx_iov_limit: 4,
+    rx_iov_limit: 4,
+    max_msg_size: u64::MAX,
+    dest_addr: Some(ADDR),
+};
+
+impl Host {
+    fn new(now: Instant, plan: usize) -> Self {
+        let mut domain = Domain::new(TimeLimits::default());
+        let cq = domain.open_cq(&CqAttr::default()).unwrap();
+        Self {
+            domain,
+            cq,
+            eq: EventQueue::open(&EqAttr::default()).unwrap(),
+            ep: None,
+            listener: None,
+            memory: Vec::new(),
+            staged: Vec::new(),
+            plan: WritePlan::new(plan).unwrap(),
+            open: true,
+            posted: 0,
+            released: 0,
+            done: Vec::new(),
+            now,
+        }
+    }
+
+    /// A host that has called `fi_connect`.
+    pub(crate) fn active(now: Instant, plan: usize, data: &[u8]) -> Self {
+        let mut host = Self::new(now, plan);
+        let ep = host.endpoint(Origin::Active);
+        assert_eq!(host.domain.connect(ep, None, data, now), Ok(ADDR));
+        host.domain.transport_open(ep, ADDR);
+        host
+    }
+
+    /// A host whose listener has got a transport connection.
+    pub(crate) fn passive(now: Instant, plan: usize) -> Self {
+        let mut host = Self::new(now, plan);
+        let mut pep = PassiveEndpoint::new(TimeLimits::default());
+        pep.bind(true, 0).unwrap();
+        pep.listen().unwrap();
+        pep.listening();
+        assert!(pep.wants_accept(host.eq.room()));
+        let id = pep.accepted(ADDR, ADDR, now).unwrap();
+        host.listener = Some((pep, id));
+        host
+    }
+
+    fn endpoint(&mut self, origin: Origin) -> EpId {
+        let ep = self.domain.open_endpoint(FID, ATTR, origin).unwrap();
+        self.eq.bind_endpoint().unwrap();
+        self.domain.bind_eq(ep, EQ, true, OpFlags::empty()).unwrap();
+        self.domain.bind_cq(ep, self.cq, OpFlags::TRANSMIT | OpFlags::RECV).unwrap();
+        self.ep = Some(ep);
+        ep
+    }
+
+    pub(crate) fn post_send(&mut self, send: &Send, memory: Vec<Vec<u8>>) -> Result<()> {
+        let op = self.domain.post_send(self.ep.unwrap(), send)?;
+        self.remember(op, memory);
+        Ok(())
+    }
+
+    pub(crate) fn post_receive(&mut self, receive: &PostReceive, memory: Vec<Vec<u8>>) -> Result<()> {
+        let op = self.domain.post_receive(self.ep.unwrap(), receive)?;
+        self.remember(op, memory);
+        Ok(())
+    }
+
+    fn remember(&mut self, op: OpId, memory: Vec<Vec<u8>>) {
+        self.memory.resize_with(self.memory.len().max(op.index() + 1), || None);
+        assert!(self.memory[op.index()].replace(memory).is_none(), "an operation that is pending already");
+        self.posted += 1;
+    }
+
+    /// The bytes of a place, in all the segments that they are in.
+    fn place(&mut self, place: Place) -> impl Iterator<Item = &mut u8> {
+        let segments = self.memory[place.op.index()].as_mut().expect("memory of a pending operation");
+        segments.iter_mut().flatten().skip(place.offset as usize).take(place.len as usize)
+    }
+
+    /// Writes what is to be written, as far as the transport takes it.
+    pub(crate) fn write(&mut self, pipe: &mut Pipe, most: usize) {
+        let Some(ep) = self.ep.filter(|_| self.open) else { return };
+        self.domain.plan_write(ep, &mut self.plan);
+        let mut bytes = Vec::new();
+        for segment in self.plan.segments().to_vec() {
+            match segment {
+                Segment::Bytes { start, len } => bytes.extend(&self.plan.bytes()[start..start + len]),
+                Segment::Payload(place) => bytes.extend(self.place(place).map(|byte| *byte)),
+            }
+        }
+        bytes.truncate(most);
+        pipe.log.extend(&bytes);
+        if !pipe.abandoned {
+            pipe.bytes.extend(&bytes);
+        }
+        self.domain.sent(ep, bytes.len());
+    }
+
+    /// Reads what has arrived, as far as it can be used.
+    pub(crate) fn read(&mut self, pipe: &mut Pipe, most: usize) {
+        if let Some((pep, id)) = &mut self.listener {
+            let len = most.min(pep.wants(*id)).min(pipe.bytes.len());
+            let bytes: Vec<u8> = pipe.bytes.drain(..len).collect();
+            pep.received(*id, &bytes, self.now);
+            if pipe.ended && pipe.bytes.is_empty() {
+                pep.lost(*id);
+            }
+            if pep.poll_drop().is_some() {
+                (self.listener, self.open) = (None, false);
+            } else if let Some(Event::ConnectionRequest { request, .. }) = pep.poll_request(1) {
+                let Taken { order, deadline } = pep.take_request(request).unwrap();
+                self.listener = None;
+                let ep = self.endpoint(Origin::Request { order, deadline });
+                self.domain.accept(ep, ADDR, ADDR, b"welcome", self.now).unwrap();
+            }
+            return;
+        }
+        let Some(ep) = self.ep.filter(|_| self.open) else { return };
+        if let Some(plan) = self.domain.plan_read(ep) {
+            let mut len = most.min(pipe.bytes.len());
+            if let Some(direct) = plan.direct.filter(|_| self.staged.is_empty()) {
+                // Straight into the receive, and no further: a real driver reads on behind it.
+                len = len.min(usize::try_from(direct.len).unwrap());
+                let place = Place { len: len as u64, ..direct };
+                self.place(place).zip(pipe.bytes.drain(..len)).for_each(|(to, from)| *to = from);
+                self.domain.placed(ep, len as u64);
+            } else {
+                self.staged.extend(pipe.bytes.drain(..len));
+            }
+        }
+        let mut staged = core::mem::take(&mut self.staged);
+        let mut used = 0;
+        let blocked = loop {
+            match self.domain.take(ep, &staged[used..]) {
+                Step::Used(len) => used += len,
+                Step::Place(place) => {
+                    self.place(place).zip(&staged[used..]).for_each(|(to, from)| *to = *from);
+                    used += place.len as usize;
+                    self.domain.placed(ep, place.len);
+                }
+                Step::Blocked => break true,
+                Step::Ended => break false,
+            }
+            if used == staged.len() {
+                break self.domain.plan_read(ep).is_none();
+            }
+        };
+        staged.drain(..used);
+        self.staged = staged;
+        if pipe.bytes.is_empty() || blocked {
+            match pipe.ended {
+                true if blocked => self.domain.half_closed(ep, self.now),
+                true => self.domain.end_of_stream(ep),
+                false => {}
+            }
+            self.domain.input_drained(ep);
+        }
+    }
+
+    /// Does what the machine wants done, and reads the completion queue.
+    pub(crate) fn outputs(&mut self, outgoing: &mut Pipe, incoming: &mut Pipe) {
+        self.domain.expire(self.now);
+        while let Some((_, TransportCommand::Close)) = self.domain.poll_transport() {
+            self.open = false;
+        }
+        if !self.open {
+            (outgoing.ended, incoming.abandoned) = (true, true);
+            incoming.bytes.clear();
+        }
+        while let Some((EQ, entry)) = self.domain.poll_event() {
+            self.eq.push(entry);
+        }
+        while let Some(op) = self.domain.poll_released() {
+            self.memory[op.index()].take().expect("it ends once");
+            self.released += 1;
+        }
+        loop {
+            let (op, result) = match self.domain.read_cq(self.cq) {
+                Ok((op, completion)) => (op, Ok(completion)),
+                Err(Error::ErrorAvailable) => {
+                    let (op, error) = self.domain.read_cq_error(self.cq).unwrap();
+                    (op, Err(error))
+                }
+                Err(_) => return,
+            };
+            let memory = self.memory[op.index()].take().expect("it completes once").concat();
+            self.done.push(Done { result, memory });
+        }
+    }
+}
