@@ -153,6 +153,15 @@ fn piece(len: usize, skip: &mut u64, left: &mut u64) -> Option<(usize, usize)> {
     (count > 0).then_some((start, start + count))
 }
 
+impl IntoIterator for Buffers {
+    type Item = Buf;
+    type IntoIter = smallvec::IntoIter<[Buf; 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl<B: Into<Buf>> From<B> for Buffers {
     fn from(buf: B) -> Self {
         Self(SmallVec::from_buf([buf.into()]))

@@ -235,6 +235,14 @@ impl EventQueue {
         self.0.waiter.sread("fi_eq_sread", timeout.into(), peek)
     }
 
+    /// `fi_eq_readerr` with `FI_PEEK`: a copy of the error entry that is next, which stays.
+    ///
+    /// # Errors
+    /// As for [`read_error`](Self::read_error).
+    pub fn peek_error(&self) -> Result<(Fid, PeekedEvent)> {
+        self.0.with(|queue| queue.peek_error().map(|entry| (entry.fid, entry.event.clone())))
+    }
+
     /// `fi_eq_write`: puts in an event of the application's own, about any object.
     ///
     /// # Errors

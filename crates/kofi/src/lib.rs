@@ -130,6 +130,7 @@ pub use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
 pub use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use kofi_core::hints::Hints;
 pub use kofi_core::info::Info;
+pub use kofi_core::time::sread_timeout;
 
 pub use kofi_core::{
     AddrFormat, Address, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason, Refusal,

@@ -19,6 +19,7 @@ use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
 use kofi_core::event_queue::Fid;
 use kofi_core::message::{PostReceive, Send, WritePlan};
 use kofi_core::passive_endpoint::Taken;
+use kofi_core::time::sread_timeout;
 use kofi_core::{
     Caps, EndpointAttr, EpId, Errno, Error, Event as CoreEvent, OpFlags, Origin, Result, SocketAddr,
     TimeLimits,
@@ -392,27 +393,6 @@ impl Simulator {
     }
 }
 
-/// The limit of a waiting call.
-fn timeout(timeout: i32, flags: OpFlags) -> Result<Option<Duration>> {
-    let known = OpFlags::TIME_US | OpFlags::TIME_MS;
-    if flags.contains(known) {
-        return Err(Error::Invalid {
-            call: "fi_eq_sread",
-            problem: "FI_TIME_US and FI_TIME_MS exclude each other",
-        });
-    }
-    let unknown = flags.difference(known);
-    if !unknown.is_empty() {
-        return Err(Error::BadFlags { call: "fi_eq_sread", found: unknown.bits(), allowed: known.bits() });
-    }
-    let Ok(timeout) = u64::try_from(timeout) else { return Ok(None) };
-    Ok(Some(if flags.contains(OpFlags::TIME_US) {
-        Duration::from_micros(timeout)
-    } else {
-        Duration::from_millis(timeout)
-    }))
-}
-
 fn system(call: &'static str, errno: Errno) -> Error {
     Error::System { call, errno, detail: String::new() }
 }
@@ -509,7 +489,7 @@ impl World for Simulator {
     }
 
     fn eq_sread(&mut self, eq: EventQueue, limit: i32, flags: OpFlags) -> Result<Event> {
-        let limit = timeout(limit, flags)?;
+        let limit = sread_timeout(limit, flags)?;
         if self.queue_mut(eq, "fi_eq_sread")?.wait == WaitObj::None {
             return Err(Error::Unsupported("fi_eq_sread on a queue that was opened with FI_WAIT_NONE"));
         }
@@ -665,8 +645,11 @@ impl World for Simulator {
             }
             self.room_made(eq);
         }
-        for id in object.machine.close() {
+        for (id, asked) in object.machine.close() {
             if let Some(end) = object.connections.get(id.index()).copied().flatten() {
+                if asked && let Ok(message) = inside(|| kofi_core::connection::reject(&[])) {
+                    self.network.put(end, &message);
+                }
                 self.network.close(end);
             }
         }
@@ -708,7 +691,7 @@ impl World for Simulator {
     }
 
     fn cq_sread(&mut self, cq: CompletionQueue, limit: i32) -> Result<Completion> {
-        let limit = timeout(limit, OpFlags::empty())?;
+        let limit = sread_timeout(limit, OpFlags::empty())?;
         if self.cqs.get(cq.0).is_some_and(|cq| cq.wait == WaitObj::None) {
             return Err(Error::Unsupported("fi_cq_sread on a queue that was opened with FI_WAIT_NONE"));
         }

@@ -130,6 +130,8 @@ pub trait CompletionQueueOps: Send + Sync {
     /// # Errors
     /// -FI_EAGAIN, -FI_EAVAIL.
     fn read(&self) -> Result<Completion>;
+    /// Lets all that feeds the queue go on, and reads nothing.
+    fn progress(&self);
     /// `fi_cq_readerr`.
     ///
     /// # Errors

@@ -609,6 +609,10 @@ impl CompletionQueueOps for TcpCompletionQueue {
         }
     }
 
+    fn progress(&self) {
+        self.0.waiter.drive();
+    }
+
     fn read_error(&self) -> Result<Completion> {
         let mut state = self.0.domain.lock();
         let (op, error) = state.machine.read_cq_error(self.0.id)?;
