@@ -408,14 +408,13 @@ impl State {
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
     fn read(&mut self, ep: EpId) -> usize {
         let Some(plan) = self.machine.plan_read(ep) else { return 0 };
-        let mut scratch = std::mem::take(&mut self.scratch);
         let Self { connections, memory, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
-            self.scratch = scratch;
             return 0;
         };
+        let mut scratch = std::mem::take(&mut self.scratch);
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
         let mut direct = 0;
         if let Some(place) = plan.direct
