@@ -9,9 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use kofi_core::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind,
-    connect, getpeername, getsockname, ipproto, listen, sendmsg, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
+    acceptfrom_with, bind, connect, getpeername, getsockname, ipproto, listen, sendmsg, shutdown,
+    socket_with, sockopt,
 };
+use smallvec::SmallVec;
 
 use super::environment;
 use crate::wait::system;
@@ -133,14 +135,27 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
     Ok(source)
 }
 
-/// Writes what it can; never a SIGPIPE.
-pub(super) fn send(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+/// Up to so many bytes, copying the pieces of a write together costs less than to list them.
+pub(super) const JOIN: usize = 2048;
+
+/// Writes what it can; never a SIGPIPE. `joined` is scratch memory.
+pub(super) fn send(socket: impl AsFd, pieces: &[&[u8]], joined: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+    if total <= JOIN {
+        joined.clear();
+        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+        return rustix::net::send(socket, joined, SendFlags::NOSIGNAL);
+    }
+    let pieces: SmallVec<[IoSlice<'_>; 16]> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
 }
 
 /// Reads what there is, into the pieces in order.
 pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
-    rustix::io::readv(socket, pieces)
+    match pieces {
+        [only] => rustix::net::recv(socket, &mut **only, RecvFlags::empty()).map(|(count, _)| count),
+        pieces => rustix::io::readv(socket, pieces),
+    }
 }
 
 /// Ends the connection in both directions, so that the peer knows even while another process has
@@ -154,7 +169,7 @@ pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
     let message = kofi_core::connection::reject(data)?;
     // The message is the first thing on this connection: it fits into the socket's buffer. A peer
     // that is gone needs no answer.
-    let _ = send(&socket, &[IoSlice::new(&message)]);
+    let _ = send(&socket, &[&message], &mut Vec::new());
     close(socket);
     Ok(())
 }
