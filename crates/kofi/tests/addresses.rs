@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Addresses, and what getinfo says of them (decision D9; `fi_getinfo(3)`, `fi_cm(3)`).
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

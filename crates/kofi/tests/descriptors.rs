@@ -2,6 +2,8 @@
 //! File descriptors: closed on exec, given back, and what happens when there are none left.
 //! One test: the limit is that of the whole process.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::time::{Duration, Instant};

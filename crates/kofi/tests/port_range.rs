@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`, in processes of their own.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::net::TcpListener;

@@ -252,7 +252,7 @@ impl State {
     /// the last one came, and one call to the system instead of two finds it.
     fn poll(&mut self, epoll: &OwnedFd) {
         self.polls = self.polls.wrapping_add(1);
-        if self.polls % EVENTS_EVERY != 0
+        if !self.polls.is_multiple_of(EVENTS_EVERY)
             && let Some(ep) = self.hot
             && let Some(connection) = self.connection(ep)
         {
