@@ -173,6 +173,7 @@ impl World {
             if state(self) == before {
                 return;
             }
+            assert!(self.pipes.iter().all(|pipe| pipe.log.len() < 1_000_000), "it goes on for ever");
         }
     }
 

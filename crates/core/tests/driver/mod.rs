@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! A driver in miniature, over pipes in memory instead of sockets: everything that a real one does
 //! with the machines, in the order in which it does it.
-#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test it is an assertion")]
 
 use std::collections::VecDeque;
 
