@@ -394,7 +394,11 @@ proptest! {
                 panic!("{events:?}");
             };
             match reason {
-                Reason::Local | Reason::ShutdownTimeout(_) => prop_assert_eq!(side, closer),
+                Reason::Local => {
+                    prop_assert_eq!(side, closer);
+                    prop_assert!(completions(&world.hosts[side], OpFlags::SEND).all(|done| done.result.is_ok()));
+                }
+                Reason::ShutdownTimeout(_) => prop_assert_eq!(side, closer),
                 Reason::Peer | Reason::Unreceived(_) | Reason::Cut => prop_assert_ne!(side, closer),
                 reason => panic!("{reason:?}"),
             }
