@@ -157,7 +157,7 @@ pub(crate) enum Incoming {
     Header,
     /// The rest of a record's payload.
     Payload(Payload),
-    /// A posted receive for the message whose header has arrived.
+    /// A receive to be posted for the message whose header has arrived; none is now.
     Receive(Header),
 }
 

@@ -277,7 +277,15 @@ impl Domain {
         let selective = endpoint.rx_cq.is_some_and(|binding| binding.selective);
         let mut op = Operation::new(OpFlags::MSG | OpFlags::RECV, receive.context, receive.len);
         op.report = !selective || receive.flags.contains(OpFlags::COMPLETION);
-        self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)
+        let id = self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)?;
+        // A message may have been waiting for it, and be complete with that: nothing more needs to
+        // arrive for one without payload.
+        if let Some(Incoming::Receive(header)) =
+            self.endpoints.get(ep.0).map(|endpoint| &endpoint.rx.incoming)
+        {
+            self.start_message(ep, *header);
+        }
+        Ok(id)
     }
 
     fn enqueue(
@@ -413,7 +421,7 @@ impl Domain {
         }
         let direct = match &endpoint.rx.incoming {
             Incoming::Payload(payload) => payload.place(u64::MAX),
-            Incoming::Receive(_) if endpoint.rx.posted.len() == 0 => return None,
+            Incoming::Receive(_) => return None,
             _ => None,
         };
         Some(ReadPlan { direct })
@@ -447,14 +455,8 @@ impl Domain {
                     Err(error) => self.broken(ep, error),
                 },
             },
-            Incoming::Receive(header) => {
-                let header = *header;
-                if endpoint.rx.posted.len() == 0 {
-                    return if input.is_empty() { Step::Used(0) } else { Step::Blocked };
-                }
-                self.start_message(ep, header);
-                Step::Used(0)
-            }
+            Incoming::Receive(_) if input.is_empty() => Step::Used(0),
+            Incoming::Receive(_) => Step::Blocked,
             Incoming::Payload(payload) => {
                 let available = input.len() as u64;
                 if let Some(place) = payload.place(available) {

@@ -7,7 +7,8 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use kofi_core::attr::CqAttr;
-use kofi_core::message::{PostReceive, Send, WritePlan};
+use kofi_core::message::{Place, PostReceive, ReadPlan, Send, Step, WritePlan};
+use kofi_core::wire::header::{self, Header};
 use kofi_core::wire::{ByteOrder, cm};
 use kofi_core::*;
 
@@ -292,6 +293,36 @@ fn posts_over_a_limit_are_refused() {
     domain.cancel(ep, 0).unwrap();
     domain.post_receive(ep, &receive).unwrap();
     assert_eq!(domain.shutdown(ep, 1, START).unwrap_err().errno(), Errno::EINVAL);
+}
+
+/// A message that waits for a receive is started by its post: the transport may have nothing more.
+#[test]
+fn a_receive_takes_the_message_that_waits() {
+    for payload in [0, 3] {
+        let mut bench = bench(true, State::Connected);
+        let (domain, ep) = (&mut bench.domain, bench.ep);
+        let mut bytes = [0; header::MAX_LEN];
+        let len = Header::message(payload, Some(5), false).emit(
+            ByteOrder::from_probe(1u64.to_ne_bytes()),
+            0,
+            &mut bytes,
+        );
+        assert_eq!(domain.take(ep, &bytes[..len]), Step::Used(len));
+        assert_eq!((domain.plan_read(ep), domain.take(ep, b"abc")), (None, Step::Blocked));
+        let receive = PostReceive { len: 8, segments: 1, ..PostReceive::default() };
+        let op = domain.post_receive(ep, &receive).unwrap();
+        // It has met its message, and cannot be called back.
+        assert_eq!(domain.cancel(ep, 0).unwrap_err().errno(), Errno::ENOENT);
+        if payload > 0 {
+            let place = Place { op, offset: 0, len: payload };
+            assert_eq!(domain.plan_read(ep), Some(ReadPlan { direct: Some(place) }));
+            assert_eq!(domain.read_cq(bench.cq), Err(Error::Empty));
+            domain.placed(ep, payload);
+        }
+        let (done, completion) = domain.read_cq(bench.cq).unwrap();
+        assert_eq!((done, completion.len, completion.data), (op, payload, 5));
+        assert_eq!(domain.plan_read(ep), Some(ReadPlan { direct: None }));
+    }
 }
 
 /// With selective completion a success is told if the operation asks for it; a failure always is.
