@@ -252,7 +252,7 @@ impl PassiveEndpoint {
         }
         // One place in each list that the connection may come to, so that nothing fails later.
         let all = self.connections.len() + 1;
-        self.whole.try_reserve(all.saturating_sub(self.whole.len())).map_err(|_| Error::NoMemory(WHAT))?;
+        self.whole.try_reserve(self.arriving + 1).map_err(|_| Error::NoMemory(WHAT))?;
         self.dropped.try_reserve(all).map_err(|_| Error::NoMemory(WHAT))?;
         let deadline = self.limits.handshake.map(|limit| now.after(limit));
         let phase = Phase::Arriving(Assembly::request());
@@ -324,11 +324,12 @@ impl PassiveEndpoint {
             match connection.deadline {
                 Some(at) if at <= now => {
                     let limit = match connection.phase {
+                        Phase::Arriving(_) => self.limits.handshake,
+                        Phase::Whole { .. } => self.limits.decision,
                         Phase::Queued { .. } => {
                             withdraw(RequestId(key));
                             self.limits.decision
                         }
-                        _ => self.limits.handshake,
                     };
                     let limit = limit.unwrap_or_default();
                     self.drop_connection(RequestId(key), Reason::RequestTimeout(limit));
@@ -382,10 +383,13 @@ impl PassiveEndpoint {
     }
 
     /// `fi_close`: always works. Gives each transport connection to be closed: those whose request
-    /// is arriving, waiting or unread. Requests that were read live on.
+    /// is arriving, waiting or unread, and those dropped before. Requests that were read live on.
     pub fn close(self) -> impl Iterator<Item = RequestId> {
-        let connections = self.connections;
-        (0..connections.places()).filter_map(move |index| connections.key_at(index)).map(RequestId)
+        let Self { connections, dropped, .. } = self;
+        (0..connections.places())
+            .filter_map(move |index| connections.key_at(index))
+            .map(RequestId)
+            .chain(dropped.into_iter().map(|(id, _)| id))
     }
 
     fn is_arriving(&self, key: Key) -> bool {
