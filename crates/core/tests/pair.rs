@@ -204,7 +204,7 @@ impl World {
         let eq = &mut self.hosts[side].eq;
         let mut events = Vec::new();
         while let Ok(entry) = eq.read().or_else(|_| eq.read_error()) {
-            assert_eq!(entry.fid, driver::FID);
+            assert_eq!(entry.fid, driver::application::FID);
             events.push(entry.event);
         }
         events
@@ -290,7 +290,7 @@ impl World {
             if let Some(ep) = host.ep.take() {
                 assert!(host.domain.close_cq(host.cq).is_err_and(|error| error.errno() == Errno::EBUSY));
                 host.domain.close_endpoint(ep).unwrap();
-                host.eq.unbind_endpoint(driver::FID);
+                host.eq.unbind_endpoint(driver::application::FID);
                 assert!(host.domain.close_endpoint(ep).is_err_and(|error| error.errno() == Errno::EINVAL));
             }
             host.outputs(outgoing, incoming);
