@@ -1,1 +1,52 @@
-fn main() {}
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `cargo xtask <command>`: kofi's one entry point for building, testing and checking.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod freestanding;
+mod process;
+mod setup;
+mod sim;
+mod test;
+mod tree;
+mod workspace;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Builds, tests and checks kofi", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the tests need and this machine lacks (Debian packages)
+    Setup,
+    /// Set up, then run every check and every test; ends with one summary line
+    Test(test::Options),
+    /// Run the simulator: the machine that also runs in kofi and in the kernel, over a network made from a seed
+    Sim(sim::Options),
+    /// Build kofi-core as the kernel module uses it: no std, no operating system (x86_64-unknown-none)
+    Freestanding,
+    /// Check the source tree: licence lines, no path of a developer's machine, unsafe code only where allowed
+    Tree,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Setup => setup::run(),
+        Command::Test(options) => test::run(&options),
+        Command::Sim(options) => sim::run(&options),
+        Command::Freestanding => freestanding::run(),
+        Command::Tree => tree::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -64,6 +64,12 @@ impl Address {
     }
 }
 
+impl<I: Into<IpAddr>> From<(I, u16)> for Address {
+    fn from(addr: (I, u16)) -> Self {
+        SocketAddr::from(addr).into()
+    }
+}
+
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         Self::Inet(address)

@@ -126,7 +126,7 @@ enums! {
         Opx = 14 "FI_ADDR_OPX",
         /// HPE Slingshot.
         Cxi = 15 "FI_ADDR_CXI",
-        /// UCX (since 1.18).
+        /// UCX (newer than 1.17).
         Ucx = 16 "FI_ADDR_UCX",
         /// `struct sockaddr_in` or `sockaddr_in6` (since 2.3).
         SockaddrIp = 17 "FI_SOCKADDR_IP",
@@ -186,11 +186,11 @@ enums! {
         Cxi = 24 "FI_PROTO_CXI",
         /// Reliable datagrams of the `tcp` provider.
         Xnet = 25 "FI_PROTO_XNET",
-        /// Software collectives (since 1.18).
+        /// Software collectives (newer than 1.17).
         Coll = 26 "FI_PROTO_COLL",
-        /// UCX (since 1.18).
+        /// UCX (newer than 1.17).
         Ucx = 27 "FI_PROTO_UCX",
-        /// Shared memory, second provider (since 1.18).
+        /// Shared memory, `sm2` provider (newer than 1.17).
         Sm2 = 28 "FI_PROTO_SM2",
     }
 

@@ -176,7 +176,7 @@ bitflags! {
         const INJECT = 1 << 25;
         /// Completes when the buffer is free again.
         const INJECT_COMPLETE = 1 << 26;
-        /// Completes when the transport need not be told again.
+        /// Completes when the message is out and no longer tracked; on reliable endpoints: acknowledged.
         const TRANSMIT_COMPLETE = 1 << 27;
         /// Completes when the peer has the data in place.
         const DELIVERY_COMPLETE = 1 << 28;
@@ -186,7 +186,7 @@ bitflags! {
         const MATCH_COMPLETE = 1 << 31;
         /// The `signaling_vector` of a queue counts.
         const AFFINITY = 1 << 29;
-        /// Receive a message found by peeking; in a completion: the message was claimed.
+        /// Keep a message found by peeking for this receiver, or receive it.
         const CLAIM = 1 << 59;
         /// Drop a message found by peeking.
         const DISCARD = 1 << 58;
@@ -204,7 +204,8 @@ bitflags! {
 bitflags! {
     /// Which operations keep their order (`fi_endpoint(3)`, "Message Ordering").
     ///
-    /// `X_A_Y`, short `XAY`, means "X after Y": R read, W write, S send. Empty is `FI_ORDER_NONE`.
+    /// Of the three letters, the first operation comes after the last: R read, W write, S send. Empty is
+    /// `FI_ORDER_NONE`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Order: u64 {
         /// Read after read.

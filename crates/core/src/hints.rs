@@ -21,7 +21,8 @@ use crate::{
 ///
 /// A zero (empty set, `Unspec`) means the same as `None`, with three exceptions: a `mode` says which modes the
 /// application supports, an `mr_mode` likewise, and a count of contexts that is given excludes shared ones.
-/// C's zeros in a structure that is present are therefore `Some` for these, and `None` otherwise.
+/// C's zeros in a structure that is present are therefore `Some` for these. Attributes younger than the version
+/// that a C program was built for are `None`.
 ///
 /// Attributes that no provider is measured against (`cq_cnt`, `ep_cnt`, the domain's context counts, `max_ep_*`,
 /// `mr_key_size`, `msg_prefix_size`, `tclass`) have no hint.

@@ -280,10 +280,10 @@ impl Domain {
         let id = self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)?;
         // A message may have been waiting for it, and be complete with that: nothing more needs to
         // arrive for one without payload.
-        if let Some(Incoming::Receive(header)) =
-            self.endpoints.get(ep.0).map(|endpoint| &endpoint.rx.incoming)
+        if let Some(endpoint) = self.endpoints.get(ep.0)
+            && let Incoming::Receive(header) = endpoint.rx.incoming
         {
-            self.start_message(ep, *header);
+            self.start_message(ep, header);
         }
         Ok(id)
     }

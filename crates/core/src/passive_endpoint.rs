@@ -382,14 +382,17 @@ impl PassiveEndpoint {
         }
     }
 
-    /// `fi_close`: always works. Gives each transport connection to be closed: those whose request
-    /// is arriving, waiting or unread, and those dropped before. Requests that were read live on.
-    pub fn close(self) -> impl Iterator<Item = RequestId> {
+    /// `fi_close`: always works. Gives each transport connection to be closed, those dropped before
+    /// among them, and whether its request has arrived, so that the peer should be told. Requests that
+    /// were read live on.
+    pub fn close(self) -> impl Iterator<Item = (RequestId, bool)> {
         let Self { connections, dropped, .. } = self;
-        (0..connections.places())
-            .filter_map(move |index| connections.key_at(index))
-            .map(RequestId)
-            .chain(dropped.into_iter().map(|(id, _)| id))
+        let held = (0..connections.places()).filter_map(move |index| {
+            let key = connections.key_at(index)?;
+            let asked = !matches!(connections.get(key)?.phase, Phase::Arriving(_));
+            Some((RequestId(key), asked))
+        });
+        held.chain(dropped.into_iter().map(|(id, _)| (id, false)))
     }
 
     fn is_arriving(&self, key: Key) -> bool {

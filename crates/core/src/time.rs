@@ -3,6 +3,10 @@
 
 use core::time::Duration;
 
+use crate::event_queue::check_flags;
+use crate::flags::OpFlags;
+use crate::{Error, Result};
+
 /// Nanoseconds since an origin that the driver chooses and never moves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Instant(u64);
@@ -54,6 +58,27 @@ impl Default for TimeLimits {
             shutdown: Some(Duration::from_secs(5)),
         }
     }
+}
+
+/// The time that a blocking read waits: `timeout` counts milliseconds, or what `flags` say
+/// (`FI_TIME_MS`, `FI_TIME_US`: decision D17); negative waits for ever, which is `None`.
+/// `FI_PEEK` may be among the flags.
+///
+/// # Errors
+/// -FI_EINVAL for both units at once, -FI_EBADFLAGS for other flags.
+pub fn sread_timeout(timeout: i32, flags: OpFlags) -> Result<Option<Duration>> {
+    const CALL: &str = "fi_eq_sread";
+    let units = OpFlags::TIME_US | OpFlags::TIME_MS;
+    check_flags(CALL, flags, units | OpFlags::PEEK)?;
+    if flags.contains(units) {
+        let problem = "FI_TIME_US and FI_TIME_MS at once; give the unit that counts";
+        return Err(Error::Invalid { call: CALL, problem });
+    }
+    let Ok(timeout) = u64::try_from(timeout) else { return Ok(None) };
+    Ok(Some(match flags.contains(OpFlags::TIME_US) {
+        true => Duration::from_micros(timeout),
+        false => Duration::from_millis(timeout),
+    }))
 }
 
 /// The earliest of many deadlines, without a heap.

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The driver: a plain loop around the machines, as `kofi_core::domain` describes it.
+
+use kofi_core::message::{Place, Segment, Step};
+use kofi_core::{Errno, Event as CoreEvent, Instant, State, TransportCommand};
+
+use super::network::{End, Found, Owner, Task};
+use super::{Fid, Simulator, Tag};
+use crate::allocator::inside;
+use crate::world::{Domain, Endpoint, PassiveEndpoint, Request};
+
+/// Bytes read ahead of what the machine has taken.
+const STAGING: usize = 8 * 1024;
+
+/// What an endpoint has of the network.
+#[derive(Default)]
+pub(crate) struct Link {
+    pub(crate) end: Option<End>,
+    /// Bytes read and not taken yet, from `taken` on.
+    staging: Vec<u8>,
+    taken: usize,
+    greeted: bool,
+    write_failed: bool,
+}
+
+impl Simulator {
+    pub(crate) fn instant(&self) -> Instant {
+        Instant::from_nanos(self.network.now)
+    }
+
+    pub(crate) fn do_task(&mut self, task: Task) {
+        match task {
+            Task::Endpoint(ep) => {
+                if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+                    endpoint.woken = false;
+                    self.drive(ep);
+                }
+            }
+            Task::Passive(pep) => self.drive_passive(pep),
+            Task::Arriving(pep, request) => self.drive_arriving(pep, request),
+            Task::DomainTimer(domain) => {
+                let now = self.instant();
+                if let Some(object) = self.domains.get_mut(domain) {
+                    object.timer = None;
+                    inside(|| object.machine.expire(now));
+                    self.trace.add(self.network.now, || format!("domain {domain}: time"));
+                    self.pump(Domain(domain));
+                }
+            }
+            Task::PassiveTimer(pep) => self.passive_time(pep),
+            Task::RequestTimer(request) => {
+                if let Some(object) = self.requests.get_mut(request.0)
+                    && let Some(end) = object.end.take()
+                {
+                    object.expired = true;
+                    self.network.close(end);
+                }
+            }
+            Task::Opened(ep, connection, error) => self.opened(ep, connection, error),
+        }
+    }
+
+    fn opened(&mut self, ep: Endpoint, connection: u32, error: Option<Errno>) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let Some(end) = endpoint.link.end.filter(|end| end.connection == connection) else { return };
+        let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return };
+        self.trace.add(self.network.now, || format!("ep {}: transport {error:?}", ep.0));
+        match (error, self.network.connection(connection)) {
+            (None, Some(connection)) => {
+                let local = connection.address[usize::from(end.side)];
+                inside(|| domain.machine.transport_open(endpoint.id, local));
+            }
+            (errno, _) => inside(|| {
+                domain.machine.transport_failed(endpoint.id, errno.unwrap_or(Errno::ENOTCONN));
+            }),
+        }
+        let domain = endpoint.domain;
+        self.pump(domain);
+        self.wake(ep);
+    }
+
+    pub(crate) fn wake(&mut self, ep: Endpoint) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && !endpoint.woken
+        {
+            endpoint.woken = true;
+            self.network.soon(Task::Endpoint(ep));
+        }
+    }
+
+    /// Reads and writes once, as far as the transport and the machine let it.
+    fn drive(&mut self, ep: Endpoint) {
+        let Some(end) = self.endpoints.get(ep.0).and_then(|endpoint| endpoint.link.end) else { return };
+        let again = self.drive_reads(ep, end) | self.drive_writes(ep, end);
+        if let Some(endpoint) = self.endpoints.get(ep.0) {
+            let domain = endpoint.domain;
+            self.pump(domain);
+        }
+        if again {
+            self.wake(ep);
+        }
+    }
+
+    /// Gives whether there is more to read.
+    fn drive_reads(&mut self, ep: Endpoint, end: End) -> bool {
+        let now = self.instant();
+        let Self { endpoints, domains, network, trace, scratch, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return false };
+        let Some(domain) = domains.get_mut(endpoint.domain.0) else { return false };
+        let (id, link) = (endpoint.id, &mut endpoint.link);
+        let machine = &mut domain.machine;
+        if matches!(machine.state(id), Ok(State::Connecting | State::Accepting)) {
+            // Nothing can be wanted yet, but the transport may break.
+            if network.has_ended(end) && network.readable(end) == 0 {
+                if let Found::Error(errno) = network.read(end, 1, scratch) {
+                    inside(|| machine.transport_failed(id, errno));
+                } else if matches!(machine.state(id), Ok(State::Accepting)) {
+                    inside(|| machine.end_of_stream(id));
+                }
+            }
+            return false;
+        }
+        loop {
+            // What was read ahead comes first.
+            let staged = link.staging.get(link.taken..).unwrap_or_default();
+            let blocked = match inside(|| machine.take(id, staged)) {
+                Step::Used(used) => {
+                    link.taken += used;
+                    if link.taken < link.staging.len() {
+                        continue;
+                    }
+                    link.staging.clear();
+                    link.taken = 0;
+                    false
+                }
+                Step::Place(place) => {
+                    let staged = &link.staging[link.taken..][..place.len as usize];
+                    fill(&mut domain.memory, place, staged);
+                    link.taken += place.len as usize;
+                    inside(|| machine.placed(id, place.len));
+                    continue;
+                }
+                Step::Blocked => true,
+                Step::Ended => return false,
+            };
+            let plan = if blocked { None } else { machine.plan_read(id) };
+            let Some(plan) = plan else {
+                if network.has_ended(end) {
+                    inside(|| machine.half_closed(id, now));
+                }
+                inside(|| machine.input_drained(id));
+                return false;
+            };
+            scratch.clear();
+            let most = plan.direct.map_or(0, |place| place.len as usize).min(1 << 20) + STAGING;
+            match network.read(end, most, scratch) {
+                Found::Bytes(len) => {
+                    trace.add(network.now, || format!("ep {}: read {len}", ep.0));
+                    let mut rest = scratch.as_slice();
+                    if let Some(place) = plan.direct {
+                        let direct = rest.len().min(place.len as usize);
+                        let place = Place { len: direct as u64, ..place };
+                        fill(&mut domain.memory, place, &rest[..direct]);
+                        inside(|| machine.placed(id, direct as u64));
+                        rest = &rest[direct..];
+                    }
+                    if self_out_of_memory(&mut self.fail_staging) && !rest.is_empty() {
+                        inside(|| machine.out_of_memory(id));
+                        return false;
+                    }
+                    link.staging.extend_from_slice(rest);
+                    if link.staging.is_empty() {
+                        // Take notice of what has been placed, then look for more.
+                        return network.readable(end) > 0 || network.has_ended(end) || {
+                            inside(|| machine.input_drained(id));
+                            false
+                        };
+                    }
+                    // One read a turn lets others in between.
+                    while link.taken < link.staging.len() {
+                        let staged = &link.staging[link.taken..];
+                        match inside(|| machine.take(id, staged)) {
+                            Step::Used(used) => link.taken += used,
+                            Step::Place(place) => {
+                                fill(&mut domain.memory, place, &staged[..place.len as usize]);
+                                link.taken += place.len as usize;
+                                inside(|| machine.placed(id, place.len));
+                            }
+                            Step::Blocked => return network.has_ended(end),
+                            Step::Ended => return false,
+                        }
+                    }
+                    return true;
+                }
+                Found::Nothing => {
+                    inside(|| machine.input_drained(id));
+                    return false;
+                }
+                Found::End => {
+                    trace.add(network.now, || format!("ep {}: end of stream", ep.0));
+                    inside(|| machine.end_of_stream(id));
+                    return false;
+                }
+                Found::Error(errno) => {
+                    trace.add(network.now, || format!("ep {}: {errno:?}", ep.0));
+                    inside(|| machine.transport_failed(id, errno));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Gives whether there is more to write.
+    fn drive_writes(&mut self, ep: Endpoint, end: End) -> bool {
+        let Self { endpoints, domains, network, trace, scratch, plan, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return false };
+        let Some(domain) = domains.get_mut(endpoint.domain.0) else { return false };
+        let (id, link) = (endpoint.id, &mut endpoint.link);
+        if link.write_failed || !domain.machine.wants_write(id) {
+            return false;
+        }
+        inside(|| domain.machine.plan_write(id, plan));
+        scratch.clear();
+        for segment in plan.segments() {
+            match *segment {
+                Segment::Bytes { start, len } => {
+                    scratch.extend_from_slice(&plan.bytes()[start..start + len]);
+                }
+                Segment::Payload(place) => gather(&domain.memory, place, scratch),
+            }
+            // More than the transport could ever hold need not be gathered.
+            if scratch.len() > 256 * 1024 {
+                break;
+            }
+        }
+        if scratch.is_empty() {
+            return false;
+        }
+        if !core::mem::replace(&mut link.greeted, true)
+            && scratch.len() != 32 + usize::from(u16::from_be_bytes([scratch[2], scratch[3]]))
+        {
+            network.breaches.push(format!("ep {}: the connection message is not one write", ep.0));
+        }
+        match network.write(end, scratch) {
+            Ok(len) => {
+                trace.add(network.now, || format!("ep {}: wrote {len} of {}", ep.0, scratch.len()));
+                inside(|| domain.machine.sent(id, len));
+                if domain.machine.wants_write(id) {
+                    return network.writable(end);
+                }
+                // A shutdown that has nothing left to send ends when reading says so.
+                matches!(domain.machine.state(id), Ok(State::Draining))
+            }
+            Err(errno) => {
+                // What has arrived before is still there to be read; then reading will tell, too.
+                trace.add(network.now, || format!("ep {}: write: {errno:?}", ep.0));
+                link.write_failed = true;
+                if network.readable(end) == 0 {
+                    inside(|| domain.machine.transport_failed(id, errno));
+                }
+                false
+            }
+        }
+    }
+
+    /// Takes what a domain has to say, after each command and input.
+    pub(crate) fn pump(&mut self, domain: Domain) {
+        let Some(object) = self.domains.get_mut(domain.0) else { return };
+        while let Some((id, TransportCommand::Close)) = inside(|| object.machine.poll_transport()) {
+            let ep = object.endpoints.get(id.index()).copied().flatten();
+            if let Some(ep) = ep
+                && let Some(endpoint) = self.endpoints.get_mut(ep.0)
+                && let Some(end) = endpoint.link.end.take()
+            {
+                self.trace.add(self.network.now, || format!("ep {}: transport closed", ep.0));
+                self.network.close(end);
+            }
+        }
+        while let Some((eq, entry)) = inside(|| object.machine.poll_event()) {
+            self.trace.add(self.network.now, || format!("event {:?} {:?}", entry.fid, entry.event));
+            let (_, index) = Tag::split(eq);
+            if let Some(queue) = self.queues.get_mut(index) {
+                inside(|| queue.machine.push(entry));
+            }
+        }
+        while let Some(op) = inside(|| object.machine.poll_released()) {
+            if let Some(memory) = object.memory.get_mut(op.index()) {
+                memory.clear();
+            }
+        }
+        if let Some(at) = object.machine.next_deadline()
+            && object.timer.is_none_or(|timer| at < timer)
+        {
+            object.timer = Some(at);
+            self.network.at(at.nanos(), Task::DomainTimer(domain.0));
+        }
+    }
+
+    // Passive endpoints.
+
+    fn drive_passive(&mut self, pep: PassiveEndpoint) {
+        loop {
+            let now = self.instant();
+            let room = self.room(pep);
+            let Some(object) = self.passives.get_mut(pep.0) else { return };
+            let (Some(listener), true) = (object.listener, object.machine.wants_accept(room)) else { break };
+            if self.network.backlog(listener) == 0 {
+                break;
+            }
+            if self.no_accept > 0 {
+                self.no_accept -= 1;
+                inside(|| object.machine.accept_failed(now));
+                break;
+            }
+            let Some(end) = self.network.accept(listener) else { break };
+            let Some(connection) = self.network.connection(end.connection) else { break };
+            let [peer, local] = connection.address;
+            match inside(|| object.machine.accepted(local, peer, now)) {
+                Ok(id) => {
+                    self.trace.add(self.network.now, || format!("pep {}: accepted {id:?}", pep.0));
+                    if object.connections.len() <= id.index() {
+                        object.connections.resize(id.index() + 1, None);
+                    }
+                    object.connections[id.index()] = Some(end);
+                    self.network.set_owner(end, Owner::Arriving(pep, id));
+                    self.network.soon(Task::Arriving(pep, id));
+                }
+                Err(_) => self.network.close(end),
+            }
+            // A crowd pushes out the silent.
+            self.pump_passive(pep);
+        }
+        self.pump_passive(pep);
+    }
+
+    fn drive_arriving(&mut self, pep: PassiveEndpoint, id: kofi_core::RequestId) {
+        let now = self.instant();
+        let Some(object) = self.passives.get_mut(pep.0) else { return };
+        let Some(end) = object.connections.get(id.index()).copied().flatten() else { return };
+        if self.network.connection(end.connection).map(|c| c.owner[usize::from(end.side)])
+            != Some(Owner::Arriving(pep, id))
+        {
+            return;
+        }
+        loop {
+            let wanted = object.machine.wants(id);
+            if wanted == 0 {
+                break;
+            }
+            self.scratch.clear();
+            match self.network.read(end, wanted, &mut self.scratch) {
+                Found::Bytes(_) => inside(|| object.machine.received(id, &self.scratch, now)),
+                Found::Nothing => break,
+                Found::End | Found::Error(_) => {
+                    inside(|| object.machine.lost(id));
+                    break;
+                }
+            }
+        }
+        self.pump_passive(pep);
+    }
+
+    fn passive_time(&mut self, pep: PassiveEndpoint) {
+        let now = self.instant();
+        let Some(object) = self.passives.get_mut(pep.0) else { return };
+        object.timer = None;
+        let mut withdrawn = Vec::new();
+        object.machine.expire(now, |id| withdrawn.push(id));
+        if let Some(queue) = object.eq.and_then(|eq| self.queues.get_mut(eq.0)) {
+            let fid = Tag::Passive.fid(pep.0);
+            queue.machine.withdraw(|entry| {
+                entry.fid == fid
+                    && matches!(&entry.event, CoreEvent::ConnectionRequest { request, .. } if withdrawn.contains(request))
+            });
+        }
+        self.drive_passive(pep);
+    }
+
+    fn room(&self, pep: PassiveEndpoint) -> usize {
+        let eq = self.passives.get(pep.0).and_then(|object| object.eq);
+        eq.and_then(|eq| self.queues.get(eq.0)).map_or(0, |queue| queue.machine.room())
+    }
+
+    pub(crate) fn pump_passive(&mut self, pep: PassiveEndpoint) {
+        loop {
+            let room = self.room(pep);
+            let Some(object) = self.passives.get_mut(pep.0) else { return };
+            if let Some((id, reason)) = inside(|| object.machine.poll_drop()) {
+                self.trace.add(self.network.now, || format!("pep {}: dropped {id:?}: {reason}", pep.0));
+                if let Some(end) = object.connections.get_mut(id.index()).and_then(Option::take) {
+                    self.network.close(end);
+                }
+                continue;
+            }
+            let Some(event) = inside(|| object.machine.poll_request(room)) else { break };
+            self.trace.add(self.network.now, || format!("pep {}: event {event:?}", pep.0));
+            if let Some(queue) = object.eq.and_then(|eq| self.queues.get_mut(eq.0)) {
+                let fid: Fid = Tag::Passive.fid(pep.0);
+                inside(|| queue.machine.push(kofi_core::Entry { fid, event }));
+            }
+        }
+        let Some(object) = self.passives.get_mut(pep.0) else { return };
+        if let Some(at) = object.machine.next_deadline()
+            && object.timer.is_none_or(|timer| at < timer)
+        {
+            object.timer = Some(at);
+            self.network.at(at.nanos(), Task::PassiveTimer(pep));
+        }
+    }
+
+    /// The request has been read: the application decides on it, and until then there is a limit.
+    pub(crate) fn hand_out(
+        &mut self,
+        pep: PassiveEndpoint,
+        id: kofi_core::RequestId,
+    ) -> kofi_core::Result<Request> {
+        const STALE: kofi_core::Error =
+            kofi_core::Error::Stale { call: "fi_eq_read", object: "connection request" };
+        let object = self.passives.get_mut(pep.0).ok_or(STALE)?;
+        let taken = inside(|| object.machine.take_request(id))?;
+        let end = object.connections.get_mut(id.index()).and_then(Option::take).ok_or(STALE)?;
+        let limit = object.machine.limits().decision.unwrap_or_default();
+        let request = Request(self.requests.insert(super::RequestObject {
+            end: Some(end),
+            taken,
+            limit,
+            expired: false,
+        }));
+        self.network.set_owner(end, Owner::Request(request));
+        if let Some(at) = taken.deadline {
+            self.network.at(at.nanos(), Task::RequestTimer(request));
+        }
+        Ok(request)
+    }
+}
+
+/// Whether the driver is to run out of memory now.
+fn self_out_of_memory(fail: &mut u64) -> bool {
+    let now = *fail == 1;
+    *fail = fail.saturating_sub(1);
+    now
+}
+
+/// Copies `bytes` to their place.
+fn fill(memory: &mut [Vec<Vec<u8>>], place: Place, mut bytes: &[u8]) {
+    let mut skip = place.offset as usize;
+    for segment in memory.get_mut(place.op.index()).into_iter().flatten() {
+        if skip >= segment.len() {
+            skip -= segment.len();
+            continue;
+        }
+        let room = &mut segment[skip..];
+        let len = room.len().min(bytes.len());
+        room[..len].copy_from_slice(&bytes[..len]);
+        bytes = &bytes[len..];
+        skip = 0;
+        if bytes.is_empty() {
+            return;
+        }
+    }
+    assert!(bytes.is_empty(), "a place outside of its operation's memory: {place:?}");
+}
+
+/// Copies the bytes of a place to the end of `into`.
+fn gather(memory: &[Vec<Vec<u8>>], place: Place, into: &mut Vec<u8>) {
+    let (mut skip, mut left) = (place.offset as usize, place.len as usize);
+    for segment in memory.get(place.op.index()).into_iter().flatten() {
+        if skip >= segment.len() {
+            skip -= segment.len();
+            continue;
+        }
+        let len = (segment.len() - skip).min(left);
+        into.extend_from_slice(&segment[skip..skip + len]);
+        left -= len;
+        skip = 0;
+        if left == 0 {
+            return;
+        }
+    }
+    assert!(left == 0, "a place outside of its operation's memory: {place:?}");
+}

@@ -1,0 +1,913 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The simulated network: kofi's machines, driven over connections in memory, by a virtual clock,
+//! from a seed.
+//!
+//! Everything that happens follows from the seed and from the calls made, so that a failure can be
+//! looked at again.
+
+mod driver;
+mod faults;
+mod network;
+mod observer;
+mod raw;
+mod trace;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+
+use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
+use kofi_core::event_queue::Fid;
+use kofi_core::message::{PostReceive, Send, WritePlan};
+use kofi_core::passive_endpoint::Taken;
+use kofi_core::time::sread_timeout;
+use kofi_core::{
+    Caps, EndpointAttr, EpId, Errno, Error, Event as CoreEvent, OpFlags, Origin, Result, SocketAddr,
+    TimeLimits,
+};
+
+use crate::allocator::inside;
+use crate::world::{
+    Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
+    Family, Faults, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, Request, SendOp, World,
+};
+use driver::Link;
+use network::{End, Network, Owner, Task, Waker};
+pub use network::{Piece, Profile};
+use trace::Trace;
+
+/// Segments that a write plan has room for.
+const PLAN: usize = 16;
+
+/// Objects by handle; a handle is never used again.
+struct Table<T>(Vec<Option<T>>);
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Table<T> {
+    fn insert(&mut self, object: T) -> u32 {
+        self.0.push(Some(object));
+        self.0.len() as u32 - 1
+    }
+
+    fn get(&self, index: u32) -> Option<&T> {
+        self.0.get(index as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.0.get_mut(index as usize)?.as_mut()
+    }
+
+    fn remove(&mut self, index: u32) -> Option<T> {
+        self.0.get_mut(index as usize)?.take()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.0.iter().enumerate().filter_map(|(index, object)| Some((index as u32, object.as_ref()?)))
+    }
+}
+
+/// The class of an object, in the number by which events name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tag {
+    Passive,
+    Endpoint,
+    Queue,
+}
+
+impl Tag {
+    fn fid(self, index: u32) -> Fid {
+        Fid((self as u64) << 32 | u64::from(index))
+    }
+
+    fn split(fid: Fid) -> (Self, u32) {
+        let tag = match fid.0 >> 32 {
+            0 => Self::Passive,
+            1 => Self::Endpoint,
+            _ => Self::Queue,
+        };
+        (tag, fid.0 as u32)
+    }
+}
+
+fn object(fid: Fid) -> Object {
+    match Tag::split(fid) {
+        (Tag::Passive, index) => Object::PassiveEndpoint(PassiveEndpoint(index)),
+        (Tag::Endpoint, index) => Object::Endpoint(Endpoint(index)),
+        (Tag::Queue, index) => Object::EventQueue(EventQueue(index)),
+    }
+}
+
+struct FabricObject {
+    process: Process,
+}
+
+struct QueueObject {
+    fabric: Fabric,
+    machine: kofi_core::EventQueue,
+    wait: WaitObj,
+}
+
+struct PassiveObject {
+    fabric: Fabric,
+    machine: kofi_core::PassiveEndpoint,
+    eq: Option<EventQueue>,
+    address: Option<SocketAddr>,
+    listener: Option<u32>,
+    connections: Vec<Option<End>>,
+    timer: Option<kofi_core::Instant>,
+}
+
+struct DomainObject {
+    fabric: Fabric,
+    machine: kofi_core::Domain,
+    /// By the machine's number.
+    endpoints: Vec<Option<Endpoint>>,
+    /// Buffers of each operation, by the machine's number.
+    memory: Vec<Vec<Vec<u8>>>,
+    timer: Option<kofi_core::Instant>,
+}
+
+struct CqObject {
+    domain: Domain,
+    id: kofi_core::CqId,
+    wait: WaitObj,
+}
+
+struct EndpointObject {
+    domain: Domain,
+    id: EpId,
+    eq: Option<EventQueue>,
+    request: Option<Request>,
+    link: Link,
+    woken: bool,
+}
+
+struct RequestObject {
+    /// Its transport; none once it was accepted, rejected or has expired.
+    end: Option<End>,
+    taken: Taken,
+    limit: Duration,
+    expired: bool,
+}
+
+/// A world in memory.
+pub struct Simulator {
+    seed: u64,
+    network: Network,
+    trace: Trace,
+    processes: u32,
+    fabrics: Table<FabricObject>,
+    queues: Table<QueueObject>,
+    passives: Table<PassiveObject>,
+    domains: Table<DomainObject>,
+    cqs: Table<CqObject>,
+    endpoints: Table<EndpointObject>,
+    requests: Table<RequestObject>,
+    raws: Vec<End>,
+    raw_listeners: Vec<u32>,
+    plan: WritePlan,
+    scratch: Vec<u8>,
+    no_accept: usize,
+    no_connect: usize,
+    fail_staging: u64,
+}
+
+/// How large the machines of a simulator have become: bounds that a peer must not move.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Footprint {
+    /// Transport connections that belong to listeners.
+    pub arriving: usize,
+    /// Operations that have memory.
+    pub operations: usize,
+    /// Requests read and not decided on.
+    pub requests: usize,
+}
+
+impl Simulator {
+    /// A world with an ordinary network.
+    pub fn new(seed: u64) -> Self {
+        Self::with_profile(seed, Profile::default())
+    }
+
+    /// A world with a network of certain manners.
+    pub fn with_profile(seed: u64, profile: Profile) -> Self {
+        Self {
+            seed,
+            network: Network::new(seed, profile),
+            trace: Trace::new(true),
+            processes: 0,
+            fabrics: Table::default(),
+            queues: Table::default(),
+            passives: Table::default(),
+            domains: Table::default(),
+            cqs: Table::default(),
+            endpoints: Table::default(),
+            requests: Table::default(),
+            raws: Vec::new(),
+            raw_listeners: Vec::new(),
+            plan: WritePlan::new(PLAN).unwrap_or_else(|error| panic!("{error}")),
+            scratch: Vec::new(),
+            no_accept: 0,
+            no_connect: 0,
+            fail_staging: 0,
+        }
+    }
+
+    /// Without a record of what happens: faster.
+    pub fn without_trace(mut self) -> Self {
+        self.trace = Trace::new(false);
+        self
+    }
+
+    /// A write plan with this much room, to see that the machines do with any.
+    pub fn set_plan(&mut self, segments: usize) {
+        if let Ok(plan) = WritePlan::new(segments) {
+            self.plan = plan;
+        }
+    }
+
+    /// What has happened, as far as it is recorded; the oldest first.
+    pub fn trace(&self) -> impl Iterator<Item = &str> {
+        self.trace.lines()
+    }
+
+    /// Adds a line to the record.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        self.trace.add(self.network.now, line);
+    }
+
+    /// Things that have happened so far.
+    pub fn happened(&self) -> u64 {
+        self.network.happened
+    }
+
+    /// The first thing that broke the protocol on the wire.
+    pub fn breach(&self) -> Option<&str> {
+        self.network.breaches.first().map(String::as_str)
+    }
+
+    /// How large things are now.
+    pub fn footprint(&self) -> Footprint {
+        Footprint {
+            arriving: self.passives.iter().map(|(_, p)| p.connections.iter().flatten().count()).sum(),
+            operations: self
+                .domains
+                .iter()
+                .map(|(_, d)| d.memory.iter().filter(|memory| !memory.is_empty()).count())
+                .sum(),
+            requests: self.requests.iter().filter(|(_, request)| request.end.is_some()).count(),
+        }
+    }
+
+    /// Breaks the transport connection of an endpoint, if it has one.
+    pub fn break_connection(&mut self, ep: Endpoint) {
+        if let Some(end) = self.endpoints.get(ep.0).and_then(|endpoint| endpoint.link.end) {
+            self.trace.add(self.network.now, || format!("ep {}: connection broken", ep.0));
+            self.network.break_connection(end);
+        }
+    }
+
+    fn host(process: Process, family: Family) -> IpAddr {
+        let number = process.0 as u16 + 1;
+        match family {
+            Family::V4 => IpAddr::V4(Ipv4Addr::new(10, 0, (number >> 8) as u8, number as u8)),
+            Family::V6 => IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number)),
+        }
+    }
+
+    fn event(&mut self, entry: kofi_core::Entry) -> Result<Event> {
+        let about = object(entry.fid);
+        Ok(match (entry.event, about) {
+            (CoreEvent::ConnectionRequest { request, local, peer, data }, Object::PassiveEndpoint(pep)) => {
+                Event::ConnectionRequest {
+                    pep,
+                    request: Some(self.hand_out(pep, request)?),
+                    local,
+                    peer,
+                    data,
+                }
+            }
+            (event, about) => Self::plain_event(event, about),
+        })
+    }
+
+    fn plain_event(event: CoreEvent, about: Object) -> Event {
+        match (event, about) {
+            (CoreEvent::ConnectionRequest { local, peer, data, .. }, Object::PassiveEndpoint(pep)) => {
+                Event::ConnectionRequest { pep, request: None, local, peer, data }
+            }
+            (CoreEvent::Connected { data }, Object::Endpoint(ep)) => Event::Connected { ep, data },
+            (CoreEvent::Shutdown { reason }, Object::Endpoint(ep)) => {
+                Event::Shutdown { ep, reason: Some(reason) }
+            }
+            (CoreEvent::Application { event, entry }, about) => Event::Application { about, event, entry },
+            (event, about) => panic!("event {event:?} about {about:?}"),
+        }
+    }
+
+    /// Room has come up in the queue: listeners that wait for it go on.
+    fn room_made(&mut self, eq: EventQueue) {
+        let Self { passives, network, .. } = self;
+        for (index, passive) in passives.iter() {
+            if passive.eq == Some(eq) && passive.listener.is_some() {
+                network.soon(Task::Passive(PassiveEndpoint(index)));
+            }
+        }
+    }
+
+    fn listener_of(&self, pep: PassiveEndpoint, call: &'static str) -> Result<&PassiveObject> {
+        self.passives.get(pep.0).ok_or(Error::Stale { call, object: "passive endpoint" })
+    }
+
+    fn passive_mut(&mut self, pep: PassiveEndpoint, call: &'static str) -> Result<&mut PassiveObject> {
+        self.passives.get_mut(pep.0).ok_or(Error::Stale { call, object: "passive endpoint" })
+    }
+
+    fn queue_mut(&mut self, eq: EventQueue, call: &'static str) -> Result<&mut QueueObject> {
+        self.queues.get_mut(eq.0).ok_or(Error::Stale { call, object: "event queue" })
+    }
+
+    /// The endpoint, its domain, and what else a call to the machine needs.
+    fn parts(
+        &mut self,
+        ep: Endpoint,
+        call: &'static str,
+    ) -> Result<(&mut EndpointObject, &mut DomainObject, &mut Network)> {
+        let stale = Error::Stale { call, object: "endpoint" };
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Err(stale) };
+        let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return Err(stale) };
+        Ok((endpoint, domain, &mut self.network))
+    }
+
+    /// A call to the machine for an endpoint, and what follows from it.
+    fn command<R>(
+        &mut self,
+        ep: Endpoint,
+        call: &'static str,
+        run: impl FnOnce(&mut kofi_core::Domain, EpId) -> Result<R>,
+    ) -> Result<R> {
+        let (endpoint, domain, _) = self.parts(ep, call)?;
+        let result = inside(|| run(&mut domain.machine, endpoint.id));
+        let domain = endpoint.domain;
+        self.pump(domain);
+        self.wake(ep);
+        result
+    }
+
+    fn keep(&mut self, ep: Endpoint, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
+        if let Ok((_, domain, _)) = self.parts(ep, "") {
+            if domain.memory.len() <= op.index() {
+                domain.memory.resize(op.index() + 1, Vec::new());
+            }
+            domain.memory[op.index()] = buffers;
+        }
+        self.wake(ep);
+    }
+
+    /// Repeats `look` until it finds something, or the time is over.
+    fn wait<R>(
+        &mut self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Self) -> Result<R>,
+    ) -> Result<R> {
+        let end = limit.map(|limit| self.instant().after(limit).nanos());
+        loop {
+            match look(self) {
+                Err(Error::Empty) => {}
+                other => return other,
+            }
+            assert!(
+                end.is_some() || !self.network.is_idle(),
+                "a wait without a limit, and nothing will ever happen"
+            );
+            match self.network.next(end.unwrap_or(u64::MAX)) {
+                None => return Err(Error::Empty),
+                Some(None) => {}
+                Some(Some(task)) => self.do_task(task),
+            }
+        }
+    }
+}
+
+fn system(call: &'static str, errno: Errno) -> Error {
+    Error::System { call, errno, detail: String::new() }
+}
+
+impl World for Simulator {
+    fn name(&self) -> &'static str {
+        "simulator"
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.network.now)
+    }
+
+    fn step(&mut self, limit: Duration) -> bool {
+        let limit = self.instant().after(limit).nanos();
+        match self.network.next(limit) {
+            None => false,
+            Some(None) => true,
+            Some(Some(task)) => {
+                self.do_task(task);
+                true
+            }
+        }
+    }
+
+    fn process(&mut self) -> Process {
+        self.processes += 1;
+        Process(self.processes - 1)
+    }
+
+    fn address(&mut self, process: Process, family: Family) -> Option<SocketAddr> {
+        Some(SocketAddr::new(Self::host(process, family), 0))
+    }
+
+    fn closed_address(&mut self, process: Process) -> SocketAddr {
+        SocketAddr::new(Self::host(process, Family::V4), 9)
+    }
+
+    fn endpoint_attr(&self) -> EndpointAttr {
+        EndpointAttr {
+            caps: Caps::MSG | Caps::SEND | Caps::RECV,
+            tx_size: 256,
+            rx_size: 256,
+            inject_size: 64,
+            tx_iov_limit: 4,
+            rx_iov_limit: 4,
+            max_msg_size: i64::MAX as u64,
+            dest_addr: None,
+        }
+    }
+
+    fn raw(&mut self) -> Option<&mut dyn RawPeers> {
+        Some(self)
+    }
+
+    fn faults(&mut self) -> Option<&mut dyn Faults> {
+        Some(self)
+    }
+
+    fn fabric(&mut self, process: Process) -> Result<Fabric> {
+        Ok(Fabric(self.fabrics.insert(FabricObject { process })))
+    }
+
+    fn close_fabric(&mut self, fabric: Fabric) -> Result<()> {
+        const CALL: &str = "fi_close";
+        self.fabrics.get(fabric.0).ok_or(Error::Stale { call: CALL, object: "fabric" })?;
+        let used = self.domains.iter().any(|(_, domain)| domain.fabric == fabric)
+            || self.queues.iter().any(|(_, queue)| queue.fabric == fabric)
+            || self.passives.iter().any(|(_, passive)| passive.fabric == fabric);
+        if used {
+            let users = "domains, passive endpoints or event queues".to_owned();
+            return Err(Error::Busy { call: CALL, object: "fabric", users });
+        }
+        self.fabrics.remove(fabric.0);
+        Ok(())
+    }
+
+    fn eq_open(&mut self, fabric: Fabric, attr: &EqAttr) -> Result<EventQueue> {
+        self.fabrics.get(fabric.0).ok_or(Error::Stale { call: "fi_eq_open", object: "fabric" })?;
+        let machine = inside(|| kofi_core::EventQueue::open(attr))?;
+        Ok(EventQueue(self.queues.insert(QueueObject { fabric, machine, wait: attr.wait_obj })))
+    }
+
+    fn eq_read(&mut self, eq: EventQueue) -> Result<Event> {
+        let queue = self.queue_mut(eq, "fi_eq_read")?;
+        let entry = inside(|| queue.machine.read())?;
+        self.room_made(eq);
+        self.event(entry)
+    }
+
+    fn eq_peek(&mut self, eq: EventQueue) -> Result<Event> {
+        let entry = self.queue_mut(eq, "fi_eq_read")?.machine.peek()?.clone();
+        Ok(Self::plain_event(entry.event, object(entry.fid)))
+    }
+
+    fn eq_sread(&mut self, eq: EventQueue, limit: i32, flags: OpFlags) -> Result<Event> {
+        let limit = sread_timeout(limit, flags)?;
+        if self.queue_mut(eq, "fi_eq_sread")?.wait == WaitObj::None {
+            return Err(Error::Unsupported("fi_eq_sread on a queue that was opened with FI_WAIT_NONE"));
+        }
+        self.wait(limit, |world| world.eq_read(eq))
+    }
+
+    fn eq_readerr(&mut self, eq: EventQueue, flags: OpFlags) -> Result<EventError> {
+        let queue = self.queue_mut(eq, "fi_eq_readerr")?;
+        let entry = if flags.contains(OpFlags::PEEK) {
+            queue.machine.peek_error()?.clone()
+        } else {
+            inside(|| queue.machine.read_error())?
+        };
+        match entry.event {
+            CoreEvent::Error { reason, data } => {
+                Ok(EventError { about: object(entry.fid), errno: reason.errno(), reason: Some(reason), data })
+            }
+            event => panic!("{event:?} is no error"),
+        }
+    }
+
+    fn eq_write(
+        &mut self,
+        eq: EventQueue,
+        about: Object,
+        event: u32,
+        entry: &[u8],
+        flags: OpFlags,
+    ) -> Result<usize> {
+        let fid = match about {
+            Object::PassiveEndpoint(pep) => Tag::Passive.fid(pep.0),
+            Object::Endpoint(ep) => Tag::Endpoint.fid(ep.0),
+            Object::EventQueue(eq) => Tag::Queue.fid(eq.0),
+        };
+        let queue = self.queue_mut(eq, "fi_eq_write")?;
+        inside(|| queue.machine.write(fid, event, entry, flags))
+    }
+
+    fn close_eq(&mut self, eq: EventQueue) -> Result<()> {
+        self.queue_mut(eq, "fi_close")?.machine.check_close()?;
+        self.queues.remove(eq.0);
+        Ok(())
+    }
+
+    fn passive_ep(&mut self, fabric: Fabric, source: Option<SocketAddr>) -> Result<PassiveEndpoint> {
+        const CALL: &str = "fi_passive_ep";
+        self.fabrics.get(fabric.0).ok_or(Error::Stale { call: CALL, object: "fabric" })?;
+        let address = match source {
+            Some(source) => Some(self.network.bind(source).map_err(|errno| system(CALL, errno))?),
+            None => None,
+        };
+        let machine = kofi_core::PassiveEndpoint::new(TimeLimits::default());
+        Ok(PassiveEndpoint(self.passives.insert(PassiveObject {
+            fabric,
+            machine,
+            eq: None,
+            address,
+            listener: None,
+            connections: Vec::new(),
+            timer: None,
+        })))
+    }
+
+    fn pep_bind(&mut self, pep: PassiveEndpoint, eq: EventQueue, flags: u64) -> Result<()> {
+        let fabric = self.queue_mut(eq, "fi_pep_bind")?.fabric;
+        let object = self.passive_mut(pep, "fi_pep_bind")?;
+        object.machine.bind(object.fabric == fabric, flags)?;
+        object.eq = Some(eq);
+        self.queue_mut(eq, "fi_pep_bind")?.machine.bind_passive();
+        Ok(())
+    }
+
+    fn set_name(&mut self, pep: PassiveEndpoint, address: SocketAddr) -> Result<()> {
+        self.listener_of(pep, "fi_setname")?.machine.check_set_name()?;
+        let address = self.network.bind(address).map_err(|errno| system("fi_setname", errno))?;
+        self.passive_mut(pep, "fi_setname")?.address = Some(address);
+        Ok(())
+    }
+
+    fn pep_name(&mut self, pep: PassiveEndpoint) -> Result<SocketAddr> {
+        let object = self.listener_of(pep, "fi_getname")?;
+        object.address.ok_or(Error::WrongState {
+            call: "fi_getname",
+            object: "passive endpoint",
+            found: "without an address",
+            remedy: "set one or listen first",
+            errno: Errno::EOPBADSTATE,
+        })
+    }
+
+    fn set_backlog(&mut self, pep: PassiveEndpoint, backlog: usize) -> Result<()> {
+        self.passive_mut(pep, "fi_control")?.machine.set_backlog(backlog)
+    }
+
+    fn set_pep_limits(&mut self, pep: PassiveEndpoint, limits: TimeLimits) -> Result<()> {
+        self.passive_mut(pep, "fi_setopt")?.machine.set_limits(limits);
+        Ok(())
+    }
+
+    fn listen(&mut self, pep: PassiveEndpoint) -> Result<()> {
+        const CALL: &str = "fi_listen";
+        let object = self.listener_of(pep, CALL)?;
+        let backlog = object.machine.listen()?;
+        let process = self.fabrics.get(object.fabric.0).map_or(Process(0), |fabric| fabric.process);
+        let address = match object.address {
+            Some(address) => address,
+            None => self
+                .network
+                .bind(SocketAddr::new(Self::host(process, Family::V4), 0))
+                .map_err(|errno| system(CALL, errno))?,
+        };
+        let listener = self
+            .network
+            .listen(address, backlog, Waker::Passive(pep))
+            .map_err(|errno| system(CALL, errno))?;
+        let object = self.passive_mut(pep, CALL)?;
+        object.address = Some(address);
+        object.listener = Some(listener);
+        object.machine.listening();
+        self.trace.add(self.network.now, || format!("pep {}: listens at {address}", pep.0));
+        Ok(())
+    }
+
+    fn reject(&mut self, request: Request, data: &[u8]) -> Result<()> {
+        const CALL: &str = "fi_reject";
+        const STALE: Error = Error::Stale { call: CALL, object: "connection request" };
+        let object = self.requests.get_mut(request.0).ok_or(STALE)?;
+        if object.expired {
+            return Err(Error::Expired { call: CALL, limit: object.limit });
+        }
+        if object.end.is_none() {
+            return Err(STALE);
+        }
+        let message = inside(|| kofi_core::connection::reject(data))?;
+        if let Some(end) = object.end.take() {
+            self.network.put(end, &message);
+            self.network.close(end);
+        }
+        self.requests.remove(request.0);
+        Ok(())
+    }
+
+    fn close_pep(&mut self, pep: PassiveEndpoint) -> Result<()> {
+        const CALL: &str = "fi_close";
+        let object =
+            self.passives.remove(pep.0).ok_or(Error::Stale { call: CALL, object: "passive endpoint" })?;
+        if let Some(listener) = object.listener {
+            self.network.close_listener(listener);
+        }
+        if let Some(eq) = object.eq {
+            if let Some(queue) = self.queues.get_mut(eq.0) {
+                queue.machine.unbind_passive(Tag::Passive.fid(pep.0));
+            }
+            self.room_made(eq);
+        }
+        for (id, asked) in object.machine.close() {
+            if let Some(end) = object.connections.get(id.index()).copied().flatten() {
+                if asked && let Ok(message) = inside(|| kofi_core::connection::reject(&[])) {
+                    self.network.put(end, &message);
+                }
+                self.network.close(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn domain(&mut self, fabric: Fabric) -> Result<Domain> {
+        self.fabrics.get(fabric.0).ok_or(Error::Stale { call: "fi_domain", object: "fabric" })?;
+        Ok(Domain(self.domains.insert(DomainObject {
+            fabric,
+            machine: kofi_core::Domain::new(TimeLimits::default()),
+            endpoints: Vec::new(),
+            memory: Vec::new(),
+            timer: None,
+        })))
+    }
+
+    fn close_domain(&mut self, domain: Domain) -> Result<()> {
+        let object = self.domains.get(domain.0).ok_or(Error::Stale { call: "fi_close", object: "domain" })?;
+        object.machine.check_close()?;
+        self.domains.remove(domain.0);
+        Ok(())
+    }
+
+    fn cq_open(&mut self, domain: Domain, attr: &CqAttr) -> Result<CompletionQueue> {
+        let object =
+            self.domains.get_mut(domain.0).ok_or(Error::Stale { call: "fi_cq_open", object: "domain" })?;
+        let id = inside(|| object.machine.open_cq(attr))?;
+        Ok(CompletionQueue(self.cqs.insert(CqObject { domain, id, wait: attr.wait_obj })))
+    }
+
+    fn cq_read(&mut self, cq: CompletionQueue) -> Result<Completion> {
+        const STALE: Error = Error::Stale { call: "fi_cq_read", object: "completion queue" };
+        let object = self.cqs.get(cq.0).ok_or(STALE)?;
+        let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
+        let (op, done) = inside(|| domain.machine.read_cq(object.id))?;
+        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        Ok(Completion { context: done.context, flags: done.flags, len: done.len, data: done.data, buffers })
+    }
+
+    fn cq_sread(&mut self, cq: CompletionQueue, limit: i32) -> Result<Completion> {
+        let limit = sread_timeout(limit, OpFlags::empty())?;
+        if self.cqs.get(cq.0).is_some_and(|cq| cq.wait == WaitObj::None) {
+            return Err(Error::Unsupported("fi_cq_sread on a queue that was opened with FI_WAIT_NONE"));
+        }
+        self.wait(limit, |world| world.cq_read(cq))
+    }
+
+    fn cq_readerr(&mut self, cq: CompletionQueue) -> Result<CompletionError> {
+        const STALE: Error = Error::Stale { call: "fi_cq_readerr", object: "completion queue" };
+        let object = self.cqs.get(cq.0).ok_or(STALE)?;
+        let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
+        let (op, failed) = inside(|| domain.machine.read_cq_error(object.id))?;
+        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        Ok(CompletionError {
+            context: failed.context,
+            flags: failed.flags,
+            len: failed.len,
+            overflow: failed.overflow,
+            data: failed.data,
+            errno: failed.errno,
+            buffers,
+        })
+    }
+
+    fn close_cq(&mut self, cq: CompletionQueue) -> Result<()> {
+        const STALE: Error = Error::Stale { call: "fi_close", object: "completion queue" };
+        let object = self.cqs.get(cq.0).ok_or(STALE)?;
+        let domain = object.domain;
+        let machine = self.domains.get_mut(domain.0).ok_or(STALE)?;
+        machine.machine.close_cq(object.id)?;
+        self.cqs.remove(cq.0);
+        self.pump(domain);
+        Ok(())
+    }
+
+    fn endpoint(
+        &mut self,
+        domain: Domain,
+        attr: &EndpointAttr,
+        request: Option<Request>,
+    ) -> Result<Endpoint> {
+        const CALL: &str = "fi_endpoint";
+        let origin = match request {
+            None => Origin::Active,
+            Some(request) => {
+                let object = self.requests.get(request.0);
+                let object = object.filter(|object| object.end.is_some() || object.expired);
+                let taken = object.ok_or(Error::Stale { call: CALL, object: "connection request" })?.taken;
+                Origin::Request { order: taken.order, deadline: taken.deadline }
+            }
+        };
+        let object = self.domains.get_mut(domain.0).ok_or(Error::Stale { call: CALL, object: "domain" })?;
+        let ep = Endpoint(self.endpoints.0.len() as u32);
+        let id = inside(|| object.machine.open_endpoint(Tag::Endpoint.fid(ep.0), *attr, origin))?;
+        if object.endpoints.len() <= id.index() {
+            object.endpoints.resize(id.index() + 1, None);
+        }
+        object.endpoints[id.index()] = Some(ep);
+        let link = Link::default();
+        self.endpoints.insert(EndpointObject { domain, id, eq: None, request, link, woken: false });
+        Ok(ep)
+    }
+
+    fn ep_bind_eq(&mut self, ep: Endpoint, eq: EventQueue, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let Self { endpoints, domains, queues, .. } = self;
+        let queue = queues.get_mut(eq.0).ok_or(Error::Stale { call: CALL, object: "event queue" })?;
+        let stale = Error::Stale { call: CALL, object: "endpoint" };
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return Err(stale) };
+        let Some(domain) = domains.get_mut(endpoint.domain.0) else { return Err(stale) };
+        let same_fabric = queue.fabric == domain.fabric;
+        inside(|| queue.machine.bind_endpoint())?;
+        let bound = inside(|| domain.machine.bind_eq(endpoint.id, Tag::Queue.fid(eq.0), same_fabric, flags));
+        match bound {
+            Ok(()) => endpoint.eq = Some(eq),
+            Err(_) => queue.machine.unbind_endpoint(Tag::Queue.fid(u32::MAX)),
+        }
+        bound
+    }
+
+    fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let object = self.cqs.get(cq.0).ok_or(Error::Stale { call: CALL, object: "completion queue" })?;
+        let (id, domain) = (object.id, object.domain);
+        let (endpoint, object, _) = self.parts(ep, CALL)?;
+        if endpoint.domain != domain {
+            return Err(Error::Invalid { call: CALL, problem: "the completion queue is of another domain" });
+        }
+        inside(|| object.machine.bind_cq(endpoint.id, id, flags))
+    }
+
+    fn enable(&mut self, ep: Endpoint) -> Result<()> {
+        self.command(ep, "fi_enable", |machine, id| machine.enable(id))
+    }
+
+    fn set_ep_limits(&mut self, ep: Endpoint, limits: TimeLimits) -> Result<()> {
+        self.command(ep, "fi_setopt", |machine, id| machine.set_limits(id, limits))
+    }
+
+    fn connect(&mut self, ep: Endpoint, address: Option<SocketAddr>, data: &[u8]) -> Result<()> {
+        let now = self.instant();
+        let address =
+            self.command(ep, "fi_connect", |machine, id| machine.connect(id, address, data, now))?;
+        if self.no_connect > 0 {
+            self.no_connect -= 1;
+            return self.command(ep, "fi_connect", |machine, id| {
+                machine.transport_failed(id, Errno::EMFILE);
+                Ok(())
+            });
+        }
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Ok(()) };
+        let fabric = self.domains.get(endpoint.domain.0).map(|domain| domain.fabric);
+        let fabric = fabric.and_then(|fabric| self.fabrics.get(fabric.0));
+        let process = fabric.map_or(Process(0), |fabric| fabric.process);
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let local = SocketAddr::new(Self::host(process, family), 0);
+        self.trace.add(self.network.now, || format!("ep {}: connects to {address}", ep.0));
+        endpoint.link.end = Some(self.network.connect(local, address, Owner::Endpoint(ep)));
+        Ok(())
+    }
+
+    fn accept(&mut self, ep: Endpoint, data: &[u8]) -> Result<()> {
+        const CALL: &str = "fi_accept";
+        let now = self.instant();
+        self.command(ep, CALL, |machine, id| machine.check_accept(id, data, now))?;
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Ok(()) };
+        let request = endpoint.request.and_then(|request| self.requests.get_mut(request.0));
+        let end = request.and_then(|request| request.end);
+        let end = end.ok_or(Error::Stale { call: CALL, object: "connection request" })?;
+        let Some(connection) = self.network.connection(end.connection) else { return Ok(()) };
+        let [peer, local] = connection.address;
+        self.command(ep, CALL, |machine, id| machine.accept(id, local, peer, data, now))?;
+        self.network.set_owner(end, Owner::Endpoint(ep));
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.link.end = Some(end);
+            if let Some(request) = endpoint.request {
+                self.requests.remove(request.0);
+            }
+        }
+        self.wake(ep);
+        Ok(())
+    }
+
+    fn shutdown(&mut self, ep: Endpoint, flags: u64) -> Result<()> {
+        let now = self.instant();
+        self.command(ep, "fi_shutdown", |machine, id| machine.shutdown(id, flags, now))
+    }
+
+    fn ep_name(&mut self, ep: Endpoint) -> Result<SocketAddr> {
+        let name = self.command(ep, "fi_getname", |machine, id| machine.local(id))?;
+        name.ok_or(Error::WrongState {
+            call: "fi_getname",
+            object: "endpoint",
+            found: "without an address",
+            remedy: "connect first",
+            errno: Errno::EOPBADSTATE,
+        })
+    }
+
+    fn ep_peer(&mut self, ep: Endpoint) -> Result<SocketAddr> {
+        self.command(ep, "fi_getpeer", |machine, id| machine.peer(id))
+    }
+
+    fn send(&mut self, ep: Endpoint, send: SendOp) -> Result<()> {
+        let SendOp { buffers, data, flags, context, quiet } = send;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let segments = buffers.len();
+        let (endpoint, domain, _) = self.parts(ep, "fi_sendmsg")?;
+        let send = Send { len, segments, data, flags, context, quiet };
+        let op = inside(|| domain.machine.post_send(endpoint.id, &send))?;
+        self.keep(ep, op, buffers);
+        Ok(())
+    }
+
+    fn recv(&mut self, ep: Endpoint, receive: ReceiveOp) -> Result<()> {
+        let ReceiveOp { buffers, flags, context } = receive;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let segments = buffers.len();
+        let (endpoint, domain, _) = self.parts(ep, "fi_recvmsg")?;
+        let receive = PostReceive { len, segments, flags, context };
+        let op = inside(|| domain.machine.post_receive(endpoint.id, &receive))?;
+        self.keep(ep, op, buffers);
+        Ok(())
+    }
+
+    fn cancel(&mut self, ep: Endpoint, context: u64) -> Result<()> {
+        self.command(ep, "fi_cancel", |machine, id| machine.cancel(id, context))
+    }
+
+    fn close_ep(&mut self, ep: Endpoint) -> Result<()> {
+        let (endpoint, domain, network) = self.parts(ep, "fi_close")?;
+        inside(|| domain.machine.close_endpoint(endpoint.id))?;
+        domain.endpoints[endpoint.id.index()] = None;
+        if let Some(end) = endpoint.link.end.take() {
+            network.close(end);
+        }
+        let (domain, eq) = (endpoint.domain, endpoint.eq);
+        if let Some(queue) = eq.and_then(|eq| self.queues.get_mut(eq.0)) {
+            queue.machine.unbind_endpoint(Tag::Endpoint.fid(ep.0));
+        }
+        self.endpoints.remove(ep.0);
+        self.pump(domain);
+        Ok(())
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let lines: Vec<&str> = self.trace.lines().collect();
+            let from = lines.len().saturating_sub(80);
+            eprintln!("simulator, seed {}, the last of {} lines:", self.seed, lines.len());
+            for line in &lines[from..] {
+                eprintln!("{line}");
+            }
+        } else if let Some(breach) = self.breach() {
+            panic!("seed {}: on the wire: {breach}", self.seed);
+        }
+    }
+}

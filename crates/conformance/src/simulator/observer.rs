@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Looks at the bytes of one direction of a connection, as a peer would, and says when they break
+//! the protocol.
+//!
+//! It is written apart from the codec, straight from the layout, so that a mistake has to be made
+//! twice to stay unseen. Both ends of the simulation are of the same byte order.
+
+/// Looks at one direction.
+#[derive(Default, Debug)]
+pub(crate) struct Observer {
+    head: Vec<u8>,
+    greeted: bool,
+    sequence: u8,
+    /// Payload bytes that are still to come.
+    payload: u64,
+}
+
+impl Observer {
+    /// Takes the next bytes; gives what is wrong with them. `side` 0 asked for the connection.
+    pub(crate) fn see(&mut self, side: u8, mut bytes: &[u8]) -> Option<String> {
+        while !bytes.is_empty() {
+            if self.payload > 0 {
+                let skip = self.payload.min(bytes.len() as u64);
+                self.payload -= skip;
+                bytes = &bytes[skip as usize..];
+                continue;
+            }
+            let need = match (self.greeted, self.head.len()) {
+                (false, len) if len < 32 => 32,
+                (false, _) => 32 + usize::from(u16::from_be_bytes([self.head[2], self.head[3]])),
+                (true, len) if len < 16 => 16,
+                (true, _) => usize::from(self.head[6]),
+            };
+            let take = need.saturating_sub(self.head.len()).min(bytes.len());
+            self.head.extend_from_slice(&bytes[..take]);
+            bytes = &bytes[take..];
+            let wrong = if self.greeted { self.check_record() } else { self.check_greeting(side) };
+            if let Some(wrong) = wrong {
+                return Some(format!("{wrong}: {:02x?}", self.head));
+            }
+        }
+        None
+    }
+
+    fn check_greeting(&mut self, side: u8) -> Option<String> {
+        let head = &self.head;
+        if head.len() < 32 {
+            return None;
+        }
+        let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let probe = u64::from_ne_bytes([
+            head[24], head[25], head[26], head[27], head[28], head[29], head[30], head[31],
+        ]);
+        let wrong = match (side, head[1]) {
+            _ if head[0] != 3 => "the version of a connection message is not 3",
+            _ if len > 256 => "more than 256 bytes of private data",
+            _ if head[4..24].iter().any(|&byte| byte != 0) => "unused fields are not zero",
+            (0, 0) | (1, 1) if probe != 1 => "the probe is not 1",
+            (1, 6) if probe != 0 => "the probe of a nack is not 0",
+            (0, 0) | (1, 1 | 6) => {
+                if head.len() == 32 + len {
+                    self.greeted = true;
+                    self.head.clear();
+                }
+                return None;
+            }
+            _ => "a connection message of a type that does not belong here",
+        };
+        Some(wrong.to_owned())
+    }
+
+    fn check_record(&mut self) -> Option<String> {
+        let head = &self.head;
+        if head.len() < 16 {
+            return None;
+        }
+        let header_len = u64::from(head[6]);
+        let (op, flags, op_data) = (head[1], u16::from_ne_bytes([head[2], head[3]]), head[4]);
+        let size = u64::from_ne_bytes([
+            head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
+        ]);
+        let wanted = match (op, op_data) {
+            (0, 2) if flags != 0 => return Some("flags on an acknowledgement".to_owned()),
+            (0, 2) if size != 16 => return Some("an acknowledgement of another size than 16".to_owned()),
+            (0, 2) => 16,
+            (0, 0) if flags & !0b101 != 0 => return Some(format!("unknown flags {flags:#x}")),
+            (0, 0) => 16 + 8 * u64::from(flags & 1),
+            _ => return Some(format!("operation {op} with data {op_data}")),
+        };
+        if head[0] != 3 || head[5] != 0 {
+            return Some("version or unused fields of a record".to_owned());
+        }
+        if header_len != wanted || size < header_len {
+            return Some(format!("header of {header_len} bytes, wanted {wanted}, record of {size}"));
+        }
+        if head[7] != self.sequence {
+            return Some(format!("sequence byte {}, wanted {}", head[7], self.sequence));
+        }
+        if head.len() as u64 == header_len {
+            self.payload = size - header_len;
+            self.sequence = self.sequence.wrapping_add(1);
+            self.head.clear();
+        }
+        None
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Memory of operations: owned by the operation from its post on, given back by its completion.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+/// A buffer that an operation can own.
+///
+/// It never borrows: nobody can touch or free the memory while a transfer may.
+#[derive(Clone, Debug)]
+pub struct Buf(Memory);
+
+#[derive(Clone, Debug)]
+enum Memory {
+    Owned(Vec<u8>),
+    Shared(Arc<[u8]>),
+    Static(&'static [u8]),
+}
+
+impl Buf {
+    /// A buffer of `len` zero bytes, to receive into.
+    pub fn zeroed(len: usize) -> Self {
+        vec![0; len].into()
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Owned(bytes) => bytes,
+            Memory::Shared(bytes) => bytes,
+            Memory::Static(bytes) => bytes,
+        }
+    }
+
+    /// The bytes, to be written to; `None` when they are shared with others or static.
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        match &mut self.0 {
+            Memory::Owned(bytes) => Some(bytes),
+            Memory::Shared(bytes) => Arc::get_mut(bytes),
+            Memory::Static(_) => None,
+        }
+    }
+
+    /// The bytes as a vector; copied when they were shared or static.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Memory::Owned(bytes) => bytes,
+            Memory::Shared(bytes) => bytes.to_vec(),
+            Memory::Static(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+impl std::ops::Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl From<Vec<u8>> for Buf {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Memory::Owned(bytes))
+    }
+}
+
+impl From<Box<[u8]>> for Buf {
+    fn from(bytes: Box<[u8]>) -> Self {
+        bytes.into_vec().into()
+    }
+}
+
+impl From<Arc<[u8]>> for Buf {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self(Memory::Shared(bytes))
+    }
+}
+
+impl From<&'static [u8]> for Buf {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self(Memory::Static(bytes))
+    }
+}
+
+impl<const N: usize> From<&'static [u8; N]> for Buf {
+    fn from(bytes: &'static [u8; N]) -> Self {
+        Self(Memory::Static(bytes))
+    }
+}
+
+/// The segments of an operation: a message is gathered from them in order, or scattered over them.
+#[derive(Clone, Default, Debug)]
+pub struct Buffers(SmallVec<[Buf; 1]>);
+
+impl Buffers {
+    /// Bytes in all segments.
+    pub fn total_len(&self) -> usize {
+        self.iter().map(|buf| buf.len()).sum()
+    }
+
+    /// The segments.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Buf> {
+        self.0.iter()
+    }
+
+    /// The only segment, or all of them joined in a new one.
+    pub fn into_single(self) -> Buf {
+        let mut bufs = self.0;
+        match (bufs.pop(), bufs.is_empty()) {
+            (None, _) => Vec::new().into(),
+            (Some(only), true) => only,
+            (Some(last), false) => {
+                bufs.push(last);
+                bufs.iter().flat_map(|buf| buf.as_slice()).copied().collect::<Vec<u8>>().into()
+            }
+        }
+    }
+
+    /// The segments, to be written to; `None` when one of them is shared or static.
+    pub(crate) fn as_mut_slices(&mut self) -> Option<SmallVec<[&mut [u8]; 4]>> {
+        self.0.iter_mut().map(Buf::as_mut_slice).collect()
+    }
+
+    /// The pieces that bytes `offset..offset + len` are in.
+    pub(crate) fn slices(&self, offset: u64, len: u64) -> impl Iterator<Item = &[u8]> {
+        let mut skip = offset;
+        let mut left = len;
+        self.iter().filter_map(move |buf| {
+            let (start, end) = piece(buf.len(), &mut skip, &mut left)?;
+            buf.get(start..end)
+        })
+    }
+
+    /// The pieces that bytes `offset..offset + len` go to.
+    pub(crate) fn slices_mut(&mut self, offset: u64, len: u64) -> impl Iterator<Item = &mut [u8]> {
+        let mut skip = offset;
+        let mut left = len;
+        self.0.iter_mut().filter_map(move |buf| {
+            let (start, end) = piece(buf.len(), &mut skip, &mut left)?;
+            buf.as_mut_slice()?.get_mut(start..end)
+        })
+    }
+}
+
+/// What of a segment of `len` bytes lies behind `skip` bytes, within `left` bytes.
+fn piece(len: usize, skip: &mut u64, left: &mut u64) -> Option<(usize, usize)> {
+    let start = usize::try_from(*skip).map_or(len, |skip| skip.min(len));
+    *skip -= start as u64;
+    let count = usize::try_from(*left).map_or(len - start, |left| left.min(len - start));
+    *left -= count as u64;
+    (count > 0).then_some((start, start + count))
+}
+
+impl IntoIterator for Buffers {
+    type Item = Buf;
+    type IntoIter = smallvec::IntoIter<[Buf; 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<B: Into<Buf>> From<B> for Buffers {
+    fn from(buf: B) -> Self {
+        Self(SmallVec::from_buf([buf.into()]))
+    }
+}
+
+impl<B: Into<Buf>> FromIterator<B> for Buffers {
+    fn from_iter<I: IntoIterator<Item = B>>(bufs: I) -> Self {
+        Self(bufs.into_iter().map(Into::into).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_segments() {
+        let bufs: Buffers = [vec![0, 1, 2], vec![], vec![3], vec![4, 5, 6, 7]].into_iter().collect();
+        assert_eq!(bufs.total_len(), 8);
+        for from in 0..=8u64 {
+            for to in from..=8 {
+                let bytes: Vec<u8> = bufs.slices(from, to - from).flatten().copied().collect();
+                assert_eq!(bytes, (from as u8..to as u8).collect::<Vec<_>>());
+            }
+        }
+        assert_eq!(bufs.into_single().as_slice(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn shared_memory_is_not_written_to() {
+        let shared: Arc<[u8]> = vec![1, 2].into();
+        let mut buf: Buf = shared.clone().into();
+        assert!(buf.as_mut_slice().is_none());
+        assert!(Buf::from(b"static").as_mut_slice().is_none());
+        assert!(Buf::from(shared.to_vec()).as_mut_slice().is_some());
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The active endpoint (`fi_endpoint(3)`): to connect, to accept, and to carry messages.
+
+use std::sync::Arc;
+
+use kofi_core::flags::OpFlags;
+use kofi_core::{Address, Fid, Result, State, TimeLimits};
+
+use crate::buffer::Buffers;
+use crate::completion_queue::CompletionQueue;
+use crate::event_queue::EventQueue;
+use crate::provider::{EndpointOps, Message, Receive, Refused};
+use crate::returned::Returned;
+
+/// Which completion queues an endpoint's operations come to.
+#[derive(Clone, Debug)]
+pub struct Queues {
+    transmit: CompletionQueue,
+    receive: CompletionQueue,
+    selective: OpFlags,
+}
+
+impl Queues {
+    /// One queue for sends, one for receives.
+    pub fn new(transmit: &CompletionQueue, receive: &CompletionQueue) -> Self {
+        Self { transmit: transmit.clone(), receive: receive.clone(), selective: OpFlags::empty() }
+    }
+
+    /// Successes are reported only for operations with `FI_COMPLETION`; failures always
+    /// (`FI_SELECTIVE_COMPLETION`).
+    pub fn selective(mut self) -> Self {
+        self.selective = OpFlags::SELECTIVE_COMPLETION;
+        self
+    }
+
+    pub(crate) fn bind(self, ep: &Arc<dyn EndpointOps>, eq: &EventQueue) -> Result<()> {
+        ep.bind_eq(eq, OpFlags::empty())?;
+        ep.bind_cq(self.transmit.ops(), OpFlags::TRANSMIT | self.selective)?;
+        ep.bind_cq(self.receive.ops(), OpFlags::RECV | self.selective)?;
+        ep.enable()
+    }
+}
+
+impl From<&CompletionQueue> for Queues {
+    fn from(queue: &CompletionQueue) -> Self {
+        Self::new(queue, queue)
+    }
+}
+
+impl From<&Self> for Queues {
+    fn from(queues: &Self) -> Self {
+        queues.clone()
+    }
+}
+
+/// An endpoint that carries messages, once its `FI_CONNECTED` has been read.
+///
+/// Dropped, it is closed: operations that are pending complete with `FI_ECANCELED` first. Unlike
+/// [`shutdown`](Self::shutdown) that does not wait for anything to be sent.
+pub struct Endpoint(Arc<dyn EndpointOps>);
+
+/// An endpoint that can connect, and have receives posted before it does.
+pub struct Connector(Endpoint);
+
+/// An endpoint that can accept its connection request, and have receives posted before it does.
+pub struct Acceptor(Endpoint);
+
+impl Connector {
+    pub(crate) fn new(ops: Arc<dyn EndpointOps>) -> Self {
+        Self(Endpoint(ops))
+    }
+
+    /// `fi_connect`, to the info's `dest_addr`, with up to 256 bytes of data for the peer. How it
+    /// went is an event.
+    ///
+    /// # Errors
+    /// -FI_EINVAL without an address or with too much data; the endpoint is given back.
+    pub fn connect(self, data: &[u8]) -> Result<Endpoint, Returned<Self>> {
+        let result = self.0.0.connect(None, data);
+        Returned::check(self, result).map(|connector| connector.0)
+    }
+
+    /// `fi_connect`, to another address.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    pub fn connect_to(self, dest: impl Into<Address>, data: &[u8]) -> Result<Endpoint, Returned<Self>> {
+        let result = self.0.0.connect(Some(&dest.into()), data);
+        Returned::check(self, result).map(|connector| connector.0)
+    }
+}
+
+impl Acceptor {
+    pub(crate) fn new(ops: Arc<dyn EndpointOps>) -> Self {
+        Self(Endpoint(ops))
+    }
+
+    /// `fi_accept`, with up to 256 bytes of data for the peer. `FI_CONNECTED` follows as an event.
+    ///
+    /// # Errors
+    /// -FI_EINVAL with too much data or after a reject, -FI_ETIMEDOUT when the request's limit in
+    /// time has passed; the endpoint is given back.
+    pub fn accept(self, data: &[u8]) -> Result<Endpoint, Returned<Self>> {
+        let result = self.0.0.accept(data);
+        Returned::check(self, result).map(|acceptor| acceptor.0)
+    }
+}
+
+macro_rules! before_connection {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// This object's identity, which its events carry.
+            pub fn fid(&self) -> Fid {
+                self.0.fid()
+            }
+
+            /// `fi_recv`: as [`Endpoint::recv`].
+            ///
+            /// # Errors
+            /// As for [`Endpoint::recv`].
+            pub fn recv(&self, buffers: impl Into<Buffers>, context: u64) -> Result<(), Refused> {
+                self.0.recv(buffers, context)
+            }
+
+            /// Limits in time for the phases of the connection.
+            ///
+            /// # Errors
+            /// -FI_EINVAL when the endpoint is closed.
+            pub fn set_limits(&self, limits: TimeLimits) -> Result<()> {
+                self.0.set_limits(limits)
+            }
+
+            /// The provider's operations.
+            pub fn ops(&self) -> &Arc<dyn EndpointOps> {
+                self.0.ops()
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.fid()).finish()
+            }
+        }
+    )*};
+}
+
+before_connection! { Connector Acceptor }
+
+impl Endpoint {
+    /// This object's identity, which its events carry.
+    pub fn fid(&self) -> Fid {
+        self.0.fid()
+    }
+
+    /// The provider's operations.
+    pub fn ops(&self) -> &Arc<dyn EndpointOps> {
+        &self.0
+    }
+
+    /// `fi_send`: a message from one buffer, or gathered from several. Its completion gives the
+    /// memory back, with `context`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN while the transmit queue is full, -FI_ENOTCONN before the endpoint is connected,
+    /// -FI_ESHUTDOWN after it was, -FI_EMSGSIZE, -FI_EINVAL with too many segments; the memory
+    /// comes back with the error.
+    pub fn send(&self, buffers: impl Into<Buffers>, context: u64) -> Result<(), Refused> {
+        self.sendmsg(Message { buffers: buffers.into(), context, ..Message::default() })
+    }
+
+    /// `fi_senddata`: the same, with data for the receiver's completion.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn senddata(&self, buffers: impl Into<Buffers>, data: u64, context: u64) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        self.sendmsg(Message { buffers, data: Some(data), context, ..Message::default() })
+    }
+
+    /// `fi_sendmsg`: the same, with flags.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); -FI_EBADFLAGS.
+    pub fn sendmsg(&self, message: Message) -> Result<(), Refused> {
+        self.0.send(message)
+    }
+
+    /// `fi_inject`: a message of up to `inject_size` bytes, which are copied. No success is reported.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn inject(&self, bytes: &[u8]) -> Result<()> {
+        self.0.inject(bytes, None)
+    }
+
+    /// `fi_injectdata`: the same, with data for the receiver's completion.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn injectdata(&self, bytes: &[u8], data: u64) -> Result<()> {
+        self.0.inject(bytes, Some(data))
+    }
+
+    /// `fi_recv`: takes a message into one buffer, or scatters it over several. Its completion gives
+    /// the memory back, with `context`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN while the receive queue is full, -FI_ESHUTDOWN once the connection is over,
+    /// -FI_EINVAL with too many segments or memory that is shared; the memory comes back with the
+    /// error.
+    pub fn recv(&self, buffers: impl Into<Buffers>, context: u64) -> Result<(), Refused> {
+        self.recvmsg(Receive { buffers: buffers.into(), flags: OpFlags::empty(), context })
+    }
+
+    /// `fi_recvmsg`: the same, with flags.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv); -FI_EBADFLAGS.
+    pub fn recvmsg(&self, receive: Receive) -> Result<(), Refused> {
+        self.0.recv(receive)
+    }
+
+    /// `fi_cancel`: the oldest receive with this context that no message has reached completes with
+    /// `FI_ECANCELED`.
+    ///
+    /// # Errors
+    /// -FI_ENOENT when there is none.
+    pub fn cancel(&self, context: u64) -> Result<()> {
+        self.0.cancel(context)
+    }
+
+    /// `fi_shutdown`: what is queued is still sent; then `FI_SHUTDOWN` comes, here and at the peer.
+    ///
+    /// # Errors
+    /// -FI_ENOTCONN before the endpoint is connected, -FI_EOPBADSTATE after a failed connection.
+    pub fn shutdown(&self) -> Result<()> {
+        self.0.shutdown(0)
+    }
+
+    /// `fi_getname`.
+    ///
+    /// # Errors
+    /// -FI_EOPBADSTATE while it has no address.
+    pub fn name(&self) -> Result<Address> {
+        self.0.name()
+    }
+
+    /// `fi_getpeer`.
+    ///
+    /// # Errors
+    /// -FI_ENOTCONN before the endpoint is connected.
+    pub fn peer(&self) -> Result<Address> {
+        self.0.peer()
+    }
+
+    /// Where the endpoint is in its life.
+    pub fn state(&self) -> State {
+        self.0.state().unwrap_or(State::Disconnected)
+    }
+
+    /// Limits in time for what is still to come.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn set_limits(&self, limits: TimeLimits) -> Result<()> {
+        self.0.set_limits(limits)
+    }
+
+    /// `fi_close`, as dropping it.
+    pub fn close(self) {
+        self.0.close();
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("fid", &self.fid()).field("state", &self.state()).finish()
+    }
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Providers: who implements the objects. These traits are OFI's operation tables; the faces know
+//! nothing else of a provider.
+//!
+//! The rules for the order of calls are checked when they are made, as C programs expect it. The
+//! types of this crate's root stand on top, and make wrong orders impossible where types can.
+
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kofi_core::attr::CqAttr;
+use kofi_core::flags::OpFlags;
+use kofi_core::info::FabricAttr;
+use kofi_core::{Address, Error, Fid, Info, Result, State, TimeLimits};
+
+use crate::buffer::Buffers;
+use crate::completion_queue::Completion;
+use crate::connection_request::ConnectionRequest;
+use crate::event_queue::EventQueue;
+use crate::fabric::FabricShared;
+use crate::getinfo::Query;
+
+pub(crate) mod tcp;
+
+/// A provider: `struct fi_provider`.
+pub trait Provider: Send + Sync {
+    /// Its name, in `fabric_attr.prov_name`.
+    fn name(&self) -> &'static str;
+
+    /// All that it offers for the addresses of `query`, in order of preference, before hints are
+    /// looked at.
+    ///
+    /// # Errors
+    /// When the addresses make no sense.
+    fn offers(&self, query: &Query) -> Result<Vec<Info>>;
+
+    /// `fi_fabric`.
+    ///
+    /// # Errors
+    /// -FI_ENODATA when there is no such fabric.
+    fn fabric(&self, attr: &FabricAttr) -> Result<Arc<dyn FabricOps>>;
+}
+
+/// Operations of a fabric: `struct fi_ops_fabric`.
+pub trait FabricOps: Send + Sync {
+    /// `fi_domain`.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM, -FI_EMFILE.
+    fn domain(&self, fabric: &Arc<FabricShared>, info: &Info) -> Result<Arc<dyn DomainOps>>;
+
+    /// `fi_passive_ep`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_EMFILE.
+    fn passive_ep(&self, fabric: &Arc<FabricShared>, info: &Info) -> Result<Arc<dyn PassiveEndpointOps>>;
+}
+
+/// Operations of a passive endpoint: `struct fi_ops_cm`.
+pub trait PassiveEndpointOps: Send + Sync {
+    /// This object's identity.
+    fn fid(&self) -> Fid;
+    /// `fi_pep_bind`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EOPBADSTATE.
+    fn bind(&self, eq: &EventQueue, flags: u64) -> Result<()>;
+    /// `fi_setname`.
+    ///
+    /// # Errors
+    /// -FI_EOPBADSTATE once listening, -FI_EADDRINUSE, -FI_EADDRNOTAVAIL.
+    fn set_name(&self, addr: &Address) -> Result<()>;
+    /// `fi_getname`.
+    ///
+    /// # Errors
+    /// As the system reports.
+    fn name(&self) -> Result<Address>;
+    /// `fi_control(FI_BACKLOG)`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EOPBADSTATE.
+    fn set_backlog(&self, backlog: usize) -> Result<()>;
+    /// The limits in time for connection requests.
+    fn limits(&self) -> TimeLimits;
+    /// Sets them, for connections that come from now on.
+    fn set_limits(&self, limits: TimeLimits);
+    /// `fi_listen`.
+    ///
+    /// # Errors
+    /// -FI_ENOEQ, -FI_EINVAL, -FI_EADDRINUSE.
+    fn listen(&self) -> Result<()>;
+    /// `fi_close`: always works. Doing it again changes nothing.
+    fn close(&self);
+}
+
+/// Operations of a domain: `struct fi_ops_domain`.
+pub trait DomainOps: Send + Sync {
+    /// `fi_cq_open`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_ENOMEM, -FI_EMFILE.
+    fn cq_open(
+        &self,
+        attr: &CqAttr,
+        wait_set: Option<&crate::WaitSet>,
+    ) -> Result<Arc<dyn CompletionQueueOps>>;
+    /// `fi_endpoint`, to connect.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for an info of another kind, -FI_ENOMEM.
+    fn endpoint(&self, info: &Info) -> Result<Arc<dyn EndpointOps>>;
+    /// `fi_endpoint` with the info of a connection request, to accept.
+    ///
+    /// # Errors
+    /// As for [`endpoint`](Self::endpoint).
+    fn endpoint_for(&self, request: &ConnectionRequest) -> Result<Arc<dyn EndpointOps>>;
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while anything is open in the domain.
+    fn close(&self) -> Result<()>;
+}
+
+/// Operations of a completion queue: `struct fi_ops_cq`.
+pub trait CompletionQueueOps: Send + Sync {
+    /// `fi_cq_read`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN, -FI_EAVAIL.
+    fn read(&self) -> Result<Completion>;
+    /// Lets all that feeds the queue go on, and reads nothing.
+    fn progress(&self);
+    /// `fi_cq_readerr`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN.
+    fn read_error(&self) -> Result<Completion>;
+    /// `fi_cq_sread`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN, -FI_EAVAIL, -FI_ENOSYS.
+    fn sread(&self, timeout: Option<Duration>) -> Result<Completion>;
+    /// `fi_trywait`.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN.
+    fn try_wait(&self) -> Result<()>;
+    /// `fi_control(FI_GETWAIT)`.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS when it was opened without a descriptor.
+    fn fd(&self) -> Result<BorrowedFd<'_>>;
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound.
+    fn close(&self) -> Result<()>;
+    /// For the provider that opened it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A message to be sent.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// Where its bytes are.
+    pub buffers: Buffers,
+    /// Completion data for the receiver.
+    pub data: Option<u64>,
+    /// `FI_COMPLETION`, `FI_INJECT`, `FI_MORE`, and completion levels.
+    pub flags: OpFlags,
+    /// Comes back with the completion.
+    pub context: u64,
+}
+
+/// A receive to be posted.
+#[derive(Debug, Default)]
+pub struct Receive {
+    /// Where the bytes go.
+    pub buffers: Buffers,
+    /// `FI_COMPLETION`, `FI_MORE`.
+    pub flags: OpFlags,
+    /// Comes back with the completion.
+    pub context: u64,
+}
+
+/// An operation that was not taken, with the memory it would have owned.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// The caller's memory.
+    pub buffers: Buffers,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+/// Operations of an endpoint: `struct fi_ops_cm` and `struct fi_ops_msg`.
+pub trait EndpointOps: Send + Sync {
+    /// This object's identity.
+    fn fid(&self) -> Fid;
+    /// `fi_ep_bind` to an event queue.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EOPBADSTATE.
+    fn bind_eq(&self, eq: &EventQueue, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a completion queue.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
+    fn bind_cq(&self, cq: &Arc<dyn CompletionQueueOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_enable`.
+    ///
+    /// # Errors
+    /// -FI_ENOEQ, -FI_ENOCQ, -FI_EOPBADSTATE.
+    fn enable(&self) -> Result<()>;
+    /// `fi_connect`, to `dest` or else to the info's `dest_addr`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EOPBADSTATE, -FI_ENOEQ, -FI_ENOCQ; what the system says when it cannot start.
+    fn connect(&self, dest: Option<&Address>, data: &[u8]) -> Result<()>;
+    /// `fi_accept`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_ETIMEDOUT, -FI_ENOEQ, -FI_ENOCQ.
+    fn accept(&self, data: &[u8]) -> Result<()>;
+    /// `fi_shutdown`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_ENOTCONN, -FI_EOPBADSTATE.
+    fn shutdown(&self, flags: u64) -> Result<()>;
+    /// Where the endpoint is in its life.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn state(&self) -> Result<State>;
+    /// `fi_getname`.
+    ///
+    /// # Errors
+    /// -FI_EOPBADSTATE while it has no address.
+    fn name(&self) -> Result<Address>;
+    /// `fi_getpeer`.
+    ///
+    /// # Errors
+    /// -FI_ENOTCONN before it is connected.
+    fn peer(&self) -> Result<Address>;
+    /// The limits in time.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn limits(&self) -> Result<TimeLimits>;
+    /// Sets them, for phases that start from now on.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn set_limits(&self, limits: TimeLimits) -> Result<()>;
+    /// `fi_sendmsg`.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_send`]; the memory comes back with it.
+    fn send(&self, message: Message) -> Result<(), Refused>;
+    /// `fi_inject` and `fi_injectdata`: the bytes are copied, and no success is reported.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_send`].
+    fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()>;
+    /// `fi_recvmsg`.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_receive`]; -FI_EINVAL for memory that is shared.
+    fn recv(&self, receive: Receive) -> Result<(), Refused>;
+    /// `fi_cancel`.
+    ///
+    /// # Errors
+    /// -FI_ENOENT when no such receive is pending.
+    fn cancel(&self, context: u64) -> Result<()>;
+    /// `fi_close`: each pending operation completes with `FI_ECANCELED` first. Doing it again
+    /// changes nothing.
+    fn close(&self);
+}
+
+static PROVIDERS: [&dyn Provider; 1] = [&tcp::Tcp];
+
+/// All providers, in order of preference.
+pub fn all() -> &'static [&'static dyn Provider] {
+    &PROVIDERS
+}
+
+/// The provider of that name.
+///
+/// # Errors
+/// -FI_ENODEV when there is none.
+pub fn find(name: &str) -> Result<&'static dyn Provider> {
+    all().iter().copied().find(|provider| provider.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let known: Vec<_> = all().iter().map(|provider| provider.name()).collect();
+        Error::System {
+            call: "fi_fabric",
+            errno: kofi_core::Errno::ENODEV,
+            detail: format!("there is no provider {name:?}; there are: {}", known.join(", ")),
+        }
+    })
+}

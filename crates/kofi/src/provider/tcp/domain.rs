@@ -1,0 +1,691 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The domain over TCP: a loop around [`kofi_core::Domain`], and its completion queues.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use kofi_core::attr::{CqAttr, WaitObj};
+use kofi_core::endpoint::{EndpointAttr, Origin};
+use kofi_core::message::{Segment, Step, WritePlan};
+use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use smallvec::SmallVec;
+use tracing::debug;
+
+use super::endpoint::TcpEndpoint;
+use super::socket::{self, Connecting};
+use super::{check_type, environment};
+use crate::buffer::Buffers;
+use crate::clock::now;
+use crate::completion_queue::Completion;
+use crate::connection_request::ConnectionRequest;
+use crate::event_queue::EqShared;
+use crate::fabric::{Child, FabricShared};
+use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
+use crate::wait::{Source, Waiter, lock, system};
+use crate::wait_set::{Member, WaitSet};
+
+/// Bytes read behind those that go straight to their place: headers, and messages with them.
+const SCRATCH: usize = 16 * 1024;
+/// Pieces of one write.
+const SEGMENTS: usize = 64;
+/// Bytes read from one connection before others get their turn.
+const READ_BUDGET: usize = 4 << 20;
+const EVENTS: usize = 64;
+/// Of so many polls, one asks for events of all endpoints.
+const EVENTS_EVERY: u32 = 8;
+
+pub(super) struct TcpDomain(Arc<Shared>);
+
+/// What the domain's objects share.
+pub(super) struct Shared {
+    pub(super) fabric: Arc<FabricShared>,
+    epoll: OwnedFd,
+    state: Mutex<State>,
+    _child: Child,
+}
+
+/// Everything under the domain's lock.
+pub(super) struct State {
+    pub(super) machine: Domain,
+    connections: Vec<Option<Connection>>,
+    /// Memory of operations, by their index.
+    memory: Vec<Option<Buffers>>,
+    queues: HashMap<Fid, Weak<EqShared>>,
+    /// Endpoints with something to do that no event will tell of again.
+    ready: VecDeque<EpId>,
+    /// The endpoint that received last: polled without asking for events first.
+    hot: Option<EpId>,
+    polls: u32,
+    scratch: Vec<u8>,
+    plan: WritePlan,
+    /// Small pieces of a write, put together.
+    joined: Vec<u8>,
+}
+
+/// An endpoint's transport.
+struct Connection {
+    id: EpId,
+    socket: Option<OwnedFd>,
+    readable: bool,
+    writable: bool,
+    /// The peer has ended its stream.
+    ended: bool,
+    /// Writing has failed.
+    broken: Option<Errno>,
+    /// It is in [`State::ready`].
+    queued: bool,
+    /// Bytes that were read and wait for a receive to be posted.
+    kept: Vec<u8>,
+    /// How many of those have been used.
+    kept_used: usize,
+    /// Completion queues that its operations come to.
+    cqs: SmallVec<[Arc<CqShared>; 2]>,
+}
+
+impl Connection {
+    fn new(id: EpId) -> Self {
+        Self {
+            id,
+            socket: None,
+            readable: false,
+            writable: false,
+            ended: false,
+            broken: None,
+            queued: false,
+            kept: Vec::new(),
+            kept_used: 0,
+            cqs: SmallVec::new(),
+        }
+    }
+}
+
+impl TcpDomain {
+    pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
+        let state = State {
+            machine: Domain::new(environment::limits()),
+            connections: Vec::new(),
+            memory: Vec::new(),
+            queues: HashMap::new(),
+            ready: VecDeque::new(),
+            hot: None,
+            polls: 0,
+            scratch: vec![0; SCRATCH],
+            plan: WritePlan::new(SEGMENTS)?,
+            joined: Vec::with_capacity(socket::JOIN),
+        };
+        Ok(Self(Arc::new(Shared {
+            fabric: fabric.clone(),
+            epoll,
+            state: Mutex::new(state),
+            _child: fabric.child(|children| &mut children.domains),
+        })))
+    }
+
+    fn open_endpoint(
+        &self,
+        info: &Info,
+        request: Option<&ConnectionRequest>,
+    ) -> Result<Arc<dyn EndpointOps>> {
+        check_type("fi_endpoint", info)?;
+        let pending = request.map(ConnectionRequest::pending).cloned();
+        let origin = match &pending {
+            None => Origin::Active,
+            Some(pending) => Origin::Request { order: pending.taken.order, deadline: pending.taken.deadline },
+        };
+        let fid = self.0.fabric.new_fid();
+        let id = {
+            let mut state = self.0.lock();
+            let id = state.machine.open_endpoint(fid, EndpointAttr::from(info), origin)?;
+            if state.connections.len() <= id.index() {
+                state.connections.resize_with(id.index() + 1, || None);
+            }
+            if let Some(place) = state.connections.get_mut(id.index()) {
+                *place = Some(Connection::new(id));
+            }
+            id
+        };
+        Ok(Arc::new(TcpEndpoint::new(self.0.clone(), id, fid, info, pending)))
+    }
+}
+
+impl DomainOps for TcpDomain {
+    fn cq_open(&self, attr: &CqAttr, wait_set: Option<&WaitSet>) -> Result<Arc<dyn CompletionQueueOps>> {
+        const CALL: &str = "fi_cq_open";
+        if (attr.wait_obj == WaitObj::Set) != wait_set.is_some() {
+            let problem = "FI_WAIT_SET and a wait set go together: one was given without the other";
+            return Err(Error::Invalid { call: CALL, problem });
+        }
+        let waiter = Waiter::new(CALL, attr.wait_obj)?;
+        waiter.add_source(CALL, &(self.0.clone() as Arc<dyn Source>))?;
+        let id = self.0.lock().machine.open_cq(attr)?;
+        let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter });
+        let queue = Arc::new(TcpCompletionQueue(shared.clone()));
+        if let Some(set) = wait_set {
+            set.add(CALL, shared)?;
+        }
+        Ok(queue)
+    }
+
+    fn endpoint(&self, info: &Info) -> Result<Arc<dyn EndpointOps>> {
+        self.open_endpoint(info, None)
+    }
+
+    fn endpoint_for(&self, request: &ConnectionRequest) -> Result<Arc<dyn EndpointOps>> {
+        self.open_endpoint(request.info(), Some(request))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.lock().machine.check_close()
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
+    /// told to the kernel again.
+    pub(super) fn watch(&self, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, socket, EventData::new_u64(ep.index() as u64), flags)
+    }
+}
+
+impl Source for Shared {
+    fn drive(&self) -> bool {
+        self.lock().progress(&self.epoll)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.lock().machine.next_deadline()
+    }
+}
+
+impl State {
+    /// Does what can be done without waiting. `true`: there is more.
+    fn progress(&mut self, epoll: &OwnedFd) -> bool {
+        let expired = self.machine.next_deadline().is_some_and(|at| at <= now());
+        if expired {
+            self.machine.expire(now());
+        }
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
+        for event in events.iter().take(count) {
+            let index = event.data.u64() as usize;
+            let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
+            let flags = event.flags;
+            let is = |any| flags.intersects(any);
+            let over = is(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            connection.readable |= is(EventFlags::IN) || over;
+            connection.writable |= is(EventFlags::OUT) || over;
+            connection.ended |= over;
+            let ep = connection.id;
+            self.enqueue(ep);
+        }
+        for _ in 0..self.ready.len() {
+            let Some(ep) = self.ready.pop_front() else { break };
+            if let Some(connection) = self.connection(ep) {
+                connection.queued = false;
+                self.service(ep);
+            }
+        }
+        if expired {
+            self.settle();
+        }
+        count == EVENTS || !self.ready.is_empty()
+    }
+
+    /// As [`progress`](Self::progress), for a reader that polls: mostly the next message comes where
+    /// the last one came, and one call to the system instead of two finds it.
+    fn poll(&mut self, epoll: &OwnedFd) {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls % EVENTS_EVERY != 0
+            && let Some(ep) = self.hot
+            && let Some(connection) = self.connection(ep)
+        {
+            connection.readable = true;
+            self.service(ep);
+            return;
+        }
+        self.progress(epoll);
+    }
+
+    fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
+        self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
+    }
+
+    fn enqueue(&mut self, ep: EpId) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.ready.push_back(ep);
+        }
+    }
+
+    /// Does for an endpoint all that its transport allows now.
+    pub(super) fn service(&mut self, ep: EpId) {
+        self.finish_connecting(ep);
+        self.flush(ep);
+        self.fill(ep);
+        self.flush(ep);
+        self.settle_endpoint(ep);
+    }
+
+    /// The endpoint's socket, from connect or accept.
+    pub(super) fn attach(&mut self, ep: EpId, socket: OwnedFd) {
+        if let Some(connection) = self.connection(ep) {
+            // Whether these are true is found out by trying.
+            connection.readable = true;
+            connection.writable = true;
+            connection.socket = Some(socket);
+        }
+    }
+
+    pub(super) fn bind_eq(&mut self, eq: &Arc<EqShared>) {
+        self.queues.retain(|_, queue| queue.strong_count() > 0);
+        self.queues.insert(eq.fid(), Arc::downgrade(eq));
+    }
+
+    pub(super) fn bind_cq(&mut self, ep: EpId, cq: &Arc<CqShared>) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.cqs.iter().any(|known| Arc::ptr_eq(known, cq))
+        {
+            connection.cqs.push(cq.clone());
+        }
+    }
+
+    /// Gives an operation its memory.
+    pub(super) fn remember(&mut self, op: OpId, buffers: Buffers) {
+        if self.memory.len() <= op.index() {
+            self.memory.resize_with(op.index() + 1, || None);
+        }
+        if let Some(place) = self.memory.get_mut(op.index()) {
+            *place = Some(buffers);
+        }
+    }
+
+    fn take_memory(&mut self, op: OpId) -> Buffers {
+        self.memory.get_mut(op.index()).and_then(Option::take).unwrap_or_default()
+    }
+
+    /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
+    pub(super) fn close(&mut self, ep: EpId) {
+        if self.machine.close_endpoint(ep).is_err() {
+            return;
+        }
+        let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
+        if let Some(connection) = connection {
+            if let Some(socket) = connection.socket {
+                socket::close(socket);
+            }
+            connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
+        }
+        self.settle();
+    }
+
+    fn finish_connecting(&mut self, ep: EpId) {
+        if self.machine.state(ep) != Ok(EpState::Connecting) {
+            return;
+        }
+        let Some(Connection { socket: Some(socket), .. }) = self.connection(ep) else { return };
+        match socket::connecting(socket) {
+            Connecting::Done(local) => self.machine.transport_open(ep, local),
+            Connecting::Pending => {}
+            Connecting::Failed(errno) => self.machine.transport_failed(ep, errno_of(errno)),
+        }
+    }
+
+    /// Writes what is queued, as far as the socket takes it.
+    pub(super) fn flush(&mut self, ep: EpId) {
+        let Self { machine, connections, memory, plan, joined, .. } = self;
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
+        let Some(socket) = &connection.socket else { return };
+        let mut broken = false;
+        while connection.writable && machine.wants_write(ep) {
+            machine.plan_write(ep, plan);
+            let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();
+            for segment in plan.segments() {
+                match segment {
+                    Segment::Bytes { start, len } => pieces.extend(plan.bytes().get(*start..*start + *len)),
+                    Segment::Payload(place) => {
+                        let Some(Some(buffers)) = memory.get(place.op.index()) else { continue };
+                        pieces.extend(buffers.slices(place.offset, place.len));
+                    }
+                }
+            }
+            match socket::send(socket, &pieces, joined) {
+                Ok(count) => machine.sent(ep, count),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => connection.writable = false,
+                Err(errno) => {
+                    // What the peer had sent before is still to be read.
+                    connection.writable = false;
+                    connection.broken = Some(errno);
+                    connection.readable = true;
+                    broken = true;
+                }
+            }
+        }
+        if broken {
+            self.enqueue(ep);
+        }
+    }
+
+    /// Reads what has arrived, as far as there is a place for it.
+    fn fill(&mut self, ep: EpId) {
+        let mut budget = READ_BUDGET;
+        loop {
+            let Some(connection) = self.connection(ep) else { return };
+            let readable = connection.readable;
+            if connection.kept_used < connection.kept.len() {
+                if !self.use_kept(ep) {
+                    break;
+                }
+                continue;
+            }
+            if !readable || self.machine.plan_read(ep).is_none() {
+                break;
+            }
+            if budget == 0 {
+                return self.enqueue(ep);
+            }
+            budget = budget.saturating_sub(self.read(ep));
+        }
+        self.drained(ep);
+    }
+
+    /// All has been read that could be: what does that mean for the connection?
+    fn drained(&mut self, ep: EpId) {
+        let Some(connection) = self.connection(ep) else { return };
+        let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
+        let blocked = readable || connection.kept_used < connection.kept.len();
+        match broken {
+            // The end of the peer's stream, or its error, would have been read by now.
+            Some(errno) if !blocked || self.machine.plan_read(ep).is_some() => {
+                self.machine.transport_failed(ep, errno_of(errno));
+            }
+            Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
+                self.machine.transport_failed(ep, errno_of(errno));
+            }
+            Some(_) => self.machine.half_closed(ep, now()),
+            None if ended && blocked => self.machine.half_closed(ep, now()),
+            None => {}
+        }
+        self.machine.input_drained(ep);
+    }
+
+    /// One read from the socket: first into the place that is planned, then into the scratch memory.
+    fn read(&mut self, ep: EpId) -> usize {
+        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
+        let Self { connections, memory, .. } = self;
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
+        let Some(socket) = &connection.socket else {
+            connection.readable = false;
+            return 0;
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
+        let mut direct = 0;
+        if let Some(place) = plan.direct
+            && let Some(Some(buffers)) = memory.get_mut(place.op.index())
+        {
+            for piece in buffers.slices_mut(place.offset, place.len) {
+                direct += piece.len();
+                pieces.push(IoSliceMut::new(piece));
+            }
+        }
+        let room = direct + scratch.len();
+        pieces.push(IoSliceMut::new(&mut scratch));
+        let result = socket::recv(socket, &mut pieces);
+        drop(pieces);
+        let count = match result {
+            Ok(0) => {
+                connection.readable = false;
+                self.machine.end_of_stream(ep);
+                0
+            }
+            Ok(count) => {
+                self.hot = Some(ep);
+                // A stream that gives less than asked for has no more; what comes is told of anew.
+                connection.readable = count == room || connection.ended;
+                let placed = count.min(direct);
+                if placed > 0 {
+                    self.machine.placed(ep, placed as u64);
+                }
+                let rest = scratch.get(..count - placed).unwrap_or_default();
+                let used = self.take(ep, rest);
+                self.keep(ep, rest.get(used..).unwrap_or_default());
+                count
+            }
+            Err(Errno::INTR) => 0,
+            Err(Errno::AGAIN) => {
+                connection.readable = false;
+                0
+            }
+            Err(errno) => {
+                connection.readable = false;
+                self.machine.transport_failed(ep, errno_of(errno));
+                0
+            }
+        };
+        self.scratch = scratch;
+        count
+    }
+
+    /// Gives bytes to the machine, and puts them where it says. Gives the number that it took.
+    fn take(&mut self, ep: EpId, input: &[u8]) -> usize {
+        let mut used = 0;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            match self.machine.take(ep, rest) {
+                Step::Used(count) => used += count,
+                Step::Place(place) => {
+                    let mut from = rest;
+                    if let Some(Some(buffers)) = self.memory.get_mut(place.op.index()) {
+                        for piece in buffers.slices_mut(place.offset, place.len) {
+                            let (bytes, tail) = from.split_at(piece.len().min(from.len()));
+                            piece.copy_from_slice(bytes);
+                            from = tail;
+                        }
+                    }
+                    self.machine.placed(ep, place.len);
+                    used += place.len as usize;
+                }
+                Step::Blocked => break,
+                Step::Ended => return input.len(),
+            }
+        }
+        used
+    }
+
+    fn keep(&mut self, ep: EpId, rest: &[u8]) {
+        if rest.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connection(ep) else { return };
+        connection.kept.clear();
+        connection.kept_used = 0;
+        match connection.kept.try_reserve_exact(rest.len()) {
+            Ok(()) => connection.kept.extend_from_slice(rest),
+            Err(_) => self.machine.out_of_memory(ep),
+        }
+    }
+
+    /// Uses bytes that were kept. `false`: they have to wait on.
+    fn use_kept(&mut self, ep: EpId) -> bool {
+        let Some(connection) = self.connection(ep) else { return false };
+        let (kept, from) = (std::mem::take(&mut connection.kept), connection.kept_used);
+        let used = self.take(ep, kept.get(from..).unwrap_or_default());
+        let Some(connection) = self.connection(ep) else { return false };
+        connection.kept_used = from + used;
+        if connection.kept_used < kept.len() {
+            connection.kept = kept;
+            return false;
+        }
+        connection.kept_used = 0;
+        true
+    }
+
+    /// Does what the machine has to say after an endpoint was dealt with.
+    pub(super) fn settle_endpoint(&mut self, ep: EpId) {
+        self.settle();
+        let Self { machine, connections, .. } = self;
+        if let Some(Some(connection)) = connections.get(ep.index()) {
+            connection.cqs.iter().for_each(|cq| cq.notify(machine));
+        }
+    }
+
+    /// Does what the machine has to say: transports to be closed, events, memory that is free.
+    fn settle(&mut self) {
+        while let Some((ep, kofi_core::TransportCommand::Close)) = self.machine.poll_transport() {
+            if let Some(connection) = self.connection(ep) {
+                connection.kept = Vec::new();
+                connection.kept_used = 0;
+                if let Some(socket) = connection.socket.take() {
+                    socket::close(socket);
+                }
+                let cqs = connection.cqs.clone();
+                cqs.iter().for_each(|cq| cq.notify(&self.machine));
+            }
+        }
+        while let Some((eq, entry)) = self.machine.poll_event() {
+            debug!(fid = entry.fid.0, event = ?entry.event, "event");
+            if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
+                eq.fill(|queue| queue.push(entry));
+            }
+        }
+        while let Some(op) = self.machine.poll_released() {
+            self.take_memory(op);
+        }
+    }
+}
+
+pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
+    kofi_core::Errno::from_raw(errno.raw_os_error())
+}
+
+/// A completion queue.
+pub(super) struct TcpCompletionQueue(Arc<CqShared>);
+
+pub(super) struct CqShared {
+    id: CqId,
+    domain: Arc<Shared>,
+    waiter: Waiter,
+}
+
+impl CqShared {
+    pub(super) fn id(&self) -> CqId {
+        self.id
+    }
+
+    fn notify(&self, machine: &Domain) {
+        if self.waiter.is_armed() && machine.cq_len(self.id) > 0 {
+            self.waiter.notify();
+        }
+    }
+
+    fn take(&self, state: &mut State) -> Result<Completion> {
+        let (op, done) = state.machine.read_cq(self.id)?;
+        Ok(Completion {
+            context: done.context,
+            flags: done.flags,
+            len: done.len as usize,
+            data: done.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(done.data),
+            buffers: state.take_memory(op),
+            error: None,
+        })
+    }
+}
+
+impl TcpCompletionQueue {
+    pub(super) fn shared(&self) -> &Arc<CqShared> {
+        &self.0
+    }
+
+    pub(super) fn belongs_to(&self, domain: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.0.domain, domain)
+    }
+}
+
+impl CompletionQueueOps for TcpCompletionQueue {
+    fn read(&self) -> Result<Completion> {
+        let mut state = self.0.domain.lock();
+        match self.0.take(&mut state) {
+            Err(Error::Empty) => {
+                state.poll(&self.0.domain.epoll);
+                self.0.take(&mut state)
+            }
+            other => other,
+        }
+    }
+
+    fn progress(&self) {
+        self.0.waiter.drive();
+    }
+
+    fn read_error(&self) -> Result<Completion> {
+        let mut state = self.0.domain.lock();
+        let (op, error) = state.machine.read_cq_error(self.0.id)?;
+        Ok(Completion {
+            context: error.context,
+            flags: error.flags,
+            len: error.len as usize,
+            data: error.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(error.data),
+            buffers: state.take_memory(op),
+            error: Some(error),
+        })
+    }
+
+    fn sread(&self, timeout: Option<Duration>) -> Result<Completion> {
+        self.0.waiter.sread("fi_cq_sread", timeout, || self.0.take(&mut self.0.domain.lock()))
+    }
+
+    fn try_wait(&self) -> Result<()> {
+        self.0.waiter.try_wait("fi_trywait", || self.0.is_empty())
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        self.0.waiter.fd("fi_control(FI_GETWAIT)")
+    }
+
+    fn close(&self) -> Result<()> {
+        let mut state = self.0.domain.lock();
+        state.machine.close_cq(self.0.id)?;
+        state.settle();
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for TcpCompletionQueue {
+    fn drop(&mut self) {
+        // Endpoints hold the queues that they are bound to: it is in use by none.
+        let _ = self.close();
+    }
+}
+
+impl Member for CqShared {
+    fn waiter(&self) -> &Waiter {
+        &self.waiter
+    }
+
+    fn is_empty(&self) -> bool {
+        self.domain.lock().machine.cq_len(self.id) == 0
+    }
+}

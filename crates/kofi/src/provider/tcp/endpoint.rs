@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The endpoint over TCP: calls of the application, under the domain's lock.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use kofi_core::message::{PostReceive, Send};
+use kofi_core::{Address, EpId, Errno, Error, Fid, Info, OpFlags, Result, State, TimeLimits};
+
+use super::domain::{Shared, TcpCompletionQueue, errno_of};
+use super::socket;
+use crate::clock::now;
+use crate::connection_request::Pending;
+use crate::event_queue::{EqShared, EventQueue};
+use crate::provider::{CompletionQueueOps, EndpointOps, Message, Receive, Refused};
+use crate::wait::{Source, lock};
+
+pub(super) struct TcpEndpoint {
+    domain: Arc<Shared>,
+    id: EpId,
+    fid: Fid,
+    source: Option<SocketAddr>,
+    pending: Option<Arc<Pending>>,
+    bound: Mutex<Bound>,
+}
+
+/// What the endpoint keeps alive until it closes.
+#[derive(Default)]
+struct Bound {
+    eq: Option<Arc<EqShared>>,
+    cqs: Vec<Arc<dyn CompletionQueueOps>>,
+}
+
+impl TcpEndpoint {
+    pub(super) fn new(
+        domain: Arc<Shared>,
+        id: EpId,
+        fid: Fid,
+        info: &Info,
+        pending: Option<Arc<Pending>>,
+    ) -> Self {
+        let source = info.src_addr.as_ref().and_then(|addr| addr.socket_addr());
+        Self { domain, id, fid, source, pending, bound: Mutex::default() }
+    }
+}
+
+impl EndpointOps for TcpEndpoint {
+    fn fid(&self) -> Fid {
+        self.fid
+    }
+
+    fn bind_eq(&self, eq: &EventQueue, flags: OpFlags) -> Result<()> {
+        let queue = eq.shared();
+        let same_fabric = Arc::ptr_eq(&queue.fabric, &self.domain.fabric);
+        {
+            let mut state = self.domain.lock();
+            queue.with(|queue| queue.bind_endpoint())?;
+            if let Err(error) = state.machine.bind_eq(self.id, queue.fid(), same_fabric, flags) {
+                queue.with(|queue| queue.unbind_endpoint(self.fid));
+                return Err(error);
+            }
+            state.bind_eq(queue);
+        }
+        lock(&self.bound).eq = Some(queue.clone());
+        queue.waiter.add_source("fi_ep_bind", &(self.domain.clone() as Arc<dyn Source>))
+    }
+
+    fn bind_cq(&self, cq: &Arc<dyn CompletionQueueOps>, flags: OpFlags) -> Result<()> {
+        let queue = cq.as_any().downcast_ref::<TcpCompletionQueue>();
+        let queue = queue.filter(|queue| queue.belongs_to(&self.domain)).ok_or(Error::Invalid {
+            call: "fi_ep_bind",
+            problem: "the completion queue belongs to another domain; open one in the endpoint's",
+        })?;
+        let mut state = self.domain.lock();
+        state.machine.bind_cq(self.id, queue.shared().id(), flags)?;
+        state.bind_cq(self.id, queue.shared());
+        drop(state);
+        lock(&self.bound).cqs.push(cq.clone());
+        Ok(())
+    }
+
+    fn enable(&self) -> Result<()> {
+        self.domain.lock().machine.enable(self.id)
+    }
+
+    fn connect(&self, dest: Option<&Address>, data: &[u8]) -> Result<()> {
+        let dest = match dest {
+            None => None,
+            Some(addr) => Some(addr.socket_addr().ok_or(Error::Invalid {
+                call: "fi_connect",
+                problem: "no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
+            })?),
+        };
+        let mut state = self.domain.lock();
+        let dest = state.machine.connect(self.id, dest, data, now())?;
+        let socket = socket::start_connecting(self.source, &dest)
+            .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
+        match socket {
+            Ok(socket) => {
+                state.attach(self.id, socket);
+                // On a quick network the connection is there already.
+                state.service(self.id);
+            }
+            // How it went is an event, also when it did not get far.
+            Err(errno) => {
+                state.machine.transport_failed(self.id, errno_of(errno));
+                state.settle_endpoint(self.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&self, data: &[u8]) -> Result<()> {
+        let mut state = self.domain.lock();
+        state.machine.check_accept(self.id, data, now())?;
+        let Some(pending) = &self.pending else {
+            return Err(Error::Stale { call: "fi_accept", object: "connection request" });
+        };
+        let socket = pending.take("fi_accept")?;
+        if let Err(error) = state.machine.accept(self.id, pending.local, pending.peer, data, now()) {
+            pending.put_back(socket);
+            return Err(error);
+        }
+        match self.domain.watch(self.id, &socket) {
+            Ok(()) => {
+                state.attach(self.id, socket);
+                state.service(self.id);
+            }
+            Err(errno) => {
+                state.machine.transport_failed(self.id, errno_of(errno));
+                state.settle_endpoint(self.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn shutdown(&self, flags: u64) -> Result<()> {
+        let mut state = self.domain.lock();
+        state.machine.shutdown(self.id, flags, now())?;
+        state.service(self.id);
+        Ok(())
+    }
+
+    fn state(&self) -> Result<State> {
+        self.domain.lock().machine.state(self.id)
+    }
+
+    fn name(&self) -> Result<Address> {
+        let local = self.domain.lock().machine.local(self.id)?;
+        local.or(self.source).map(Address::from).ok_or(Error::WrongState {
+            call: "fi_getname",
+            object: "endpoint",
+            found: "without an address",
+            remedy: "give one in the info's src_addr, or connect first",
+            errno: Errno::EOPBADSTATE,
+        })
+    }
+
+    fn peer(&self) -> Result<Address> {
+        self.domain.lock().machine.peer(self.id).map(Address::from)
+    }
+
+    fn limits(&self) -> Result<TimeLimits> {
+        self.domain.lock().machine.limits(self.id)
+    }
+
+    fn set_limits(&self, limits: TimeLimits) -> Result<()> {
+        self.domain.lock().machine.set_limits(self.id, limits)
+    }
+
+    fn send(&self, message: Message) -> Result<(), Refused> {
+        self.post_send(message, false)
+    }
+
+    fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
+        let buffers = bytes.to_vec().into();
+        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
+        Ok(self.post_send(message, true)?)
+    }
+
+    fn recv(&self, receive: Receive) -> Result<(), Refused> {
+        let Receive { mut buffers, flags, context } = receive;
+        if buffers.as_mut_slices().is_none() {
+            let problem = "shared or static memory cannot be received into; give a vector";
+            return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
+        }
+        let post =
+            PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
+        let mut state = self.domain.lock();
+        let waiting = state.machine.plan_read(self.id).is_none();
+        match state.machine.post_receive(self.id, &post) {
+            Err(error) => Err(Refused { error, buffers }),
+            Ok(op) => {
+                state.remember(op, buffers);
+                if waiting {
+                    state.service(self.id);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn cancel(&self, context: u64) -> Result<()> {
+        let mut state = self.domain.lock();
+        state.machine.cancel(self.id, context)?;
+        state.settle_endpoint(self.id);
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.domain.lock().close(self.id);
+        let bound = std::mem::take(&mut *lock(&self.bound));
+        if let Some(eq) = bound.eq {
+            eq.with(|queue| queue.unbind_endpoint(self.fid));
+        }
+    }
+}
+
+impl TcpEndpoint {
+    fn post_send(&self, message: Message, quiet: bool) -> Result<(), Refused> {
+        let Message { buffers, data, flags, context } = message;
+        let send = Send {
+            len: buffers.total_len() as u64,
+            segments: buffers.iter().len(),
+            data,
+            flags,
+            context,
+            quiet,
+        };
+        let mut state = self.domain.lock();
+        match state.machine.post_send(self.id, &send) {
+            Err(error) => Err(Refused { error, buffers }),
+            Ok(op) => {
+                state.remember(op, buffers);
+                state.flush(self.id);
+                state.settle_endpoint(self.id);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for TcpEndpoint {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Environment variables: `FI_TCP_*` as in `fi_tcp(7)`, `KOFI_*` for what is ours.
+
+use std::env;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use kofi_core::TimeLimits;
+use tracing::warn;
+
+/// `FI_TCP_IFACE`: the only interface to offer.
+pub(super) fn interface() -> Option<String> {
+    env::var("FI_TCP_IFACE").ok().filter(|name| !name.is_empty())
+}
+
+/// `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`: ports of listeners that ask for any.
+/// A range that makes no sense is ignored, with a warning.
+pub(super) fn port_range() -> Option<RangeInclusive<u16>> {
+    let (low, high) = (number("FI_TCP_PORT_LOW_RANGE")?, number("FI_TCP_PORT_HIGH_RANGE")?);
+    match (u16::try_from(low), u16::try_from(high.min(i64::from(u16::MAX)))) {
+        (Ok(0), Ok(0)) => None,
+        (Ok(low), Ok(high)) if 0 < low && low <= high => Some(low..=high),
+        _ => {
+            warn!(low, high, "FI_TCP_PORT_LOW_RANGE..HIGH_RANGE is no range of ports; any port is taken");
+            None
+        }
+    }
+}
+
+/// `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`, `KOFI_DECISION_TIMEOUT_MS` and
+/// `KOFI_SHUTDOWN_TIMEOUT_MS`: limits in time; 0 waits for ever.
+pub(super) fn limits() -> TimeLimits {
+    let limit = |name, default| match number(name) {
+        None => default,
+        Some(0) => None,
+        Some(millis) => u64::try_from(millis).ok().map(Duration::from_millis),
+    };
+    let TimeLimits { connect, handshake, decision, shutdown } = TimeLimits::default();
+    TimeLimits {
+        connect: limit("KOFI_CONNECT_TIMEOUT_MS", connect),
+        handshake: limit("KOFI_HANDSHAKE_TIMEOUT_MS", handshake),
+        decision: limit("KOFI_DECISION_TIMEOUT_MS", decision),
+        shutdown: limit("KOFI_SHUTDOWN_TIMEOUT_MS", shutdown),
+    }
+}
+
+fn number(name: &str) -> Option<i64> {
+    let text = env::var(name).ok()?;
+    match text.trim().parse() {
+        Ok(number) => Some(number),
+        Err(_) => {
+            warn!("{name}={text:?} is no number; it is ignored");
+            None
+        }
+    }
+}

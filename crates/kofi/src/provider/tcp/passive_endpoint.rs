@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The passive endpoint over TCP: a loop around [`kofi_core::PassiveEndpoint`].
+
+use std::io::IoSliceMut;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, Weak};
+
+use kofi_core::event_queue::Entry;
+use kofi_core::wire::cm;
+use kofi_core::{
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, RequestId, Result, TimeLimits,
+};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use tracing::{debug, warn};
+
+use super::{environment, socket};
+use crate::clock::now;
+use crate::connection_request::ConnectionRequest;
+use crate::event_queue::{EqShared, EventQueue, Requests};
+use crate::fabric::{Child, FabricShared};
+use crate::provider::PassiveEndpointOps;
+use crate::wait::{Source, lock, system};
+
+/// Connections accepted at a time, before others get their turn.
+const ACCEPT_BUDGET: usize = 64;
+const EVENTS: usize = 64;
+/// Mark of the listening socket among events; others carry the index of a connection.
+const LISTENER: u64 = u64::MAX;
+
+pub(super) struct TcpPassiveEndpoint(Arc<Listener>);
+
+struct Listener {
+    fid: Fid,
+    fabric: Arc<FabricShared>,
+    info: Info,
+    epoll: OwnedFd,
+    state: Mutex<Option<State>>,
+}
+
+struct State {
+    machine: PassiveEndpoint,
+    socket: Option<OwnedFd>,
+    /// There may be connections to accept.
+    acceptable: bool,
+    connections: Vec<Option<Connection>>,
+    eq: Option<Arc<EqShared>>,
+    _child: Child,
+}
+
+/// A connection whose request is arriving or unread.
+struct Connection {
+    id: RequestId,
+    socket: OwnedFd,
+    /// It is among what the epoll descriptor watches.
+    watched: bool,
+}
+
+impl TcpPassiveEndpoint {
+    pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
+        const CALL: &str = "fi_passive_ep";
+        let addr = match &info.src_addr {
+            None => None,
+            Some(addr) => Some(addr.socket_addr().ok_or(Error::Invalid {
+                call: CALL,
+                problem: "the info's src_addr is no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
+            })?),
+        };
+        let socket = addr.map(|addr| socket::bound(CALL, &addr)).transpose()?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(CALL, errno))?;
+        let state = State {
+            machine: PassiveEndpoint::new(environment::limits()),
+            socket,
+            acceptable: false,
+            connections: Vec::new(),
+            eq: None,
+            _child: fabric.child(|children| &mut children.passive_endpoints),
+        };
+        Ok(Self(Arc::new(Listener {
+            fid: fabric.new_fid(),
+            fabric: fabric.clone(),
+            info: info.clone(),
+            epoll,
+            state: Mutex::new(Some(state)),
+        })))
+    }
+}
+
+impl Listener {
+    fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let stale = Error::Stale { call, object: "passive endpoint" };
+        f(lock(&self.state).as_mut().ok_or(stale)?)
+    }
+
+    fn wildcard(&self) -> SocketAddr {
+        match self.info.addr_format {
+            AddrFormat::SockaddrIn6 => (Ipv6Addr::UNSPECIFIED, 0).into(),
+            _ => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        }
+    }
+}
+
+impl PassiveEndpointOps for TcpPassiveEndpoint {
+    fn fid(&self) -> Fid {
+        self.0.fid
+    }
+
+    fn bind(&self, eq: &EventQueue, flags: u64) -> Result<()> {
+        let listener = &self.0;
+        let queue = eq.shared();
+        listener.with("fi_pep_bind", |state| {
+            state.machine.bind(Arc::ptr_eq(&queue.fabric, &listener.fabric), flags)?;
+            queue.with(|queue| queue.bind_passive());
+            queue.add_listener(listener.fid, Arc::downgrade(listener) as Weak<dyn Requests>);
+            state.eq = Some(queue.clone());
+            Ok(())
+        })?;
+        queue.waiter.add_source("fi_pep_bind", &(listener.clone() as Arc<dyn Source>))
+    }
+
+    fn set_name(&self, addr: &Address) -> Result<()> {
+        const CALL: &str = "fi_setname";
+        self.0.with(CALL, |state| {
+            state.machine.check_set_name()?;
+            let addr =
+                addr.socket_addr().ok_or(Error::Invalid { call: CALL, problem: "no socket address" })?;
+            state.socket = None;
+            state.socket = Some(socket::bound(CALL, &addr)?);
+            Ok(())
+        })
+    }
+
+    fn name(&self) -> Result<Address> {
+        self.0.with("fi_getname", |state| match &state.socket {
+            Some(socket) => Ok(socket::local(socket).map_err(|errno| system("fi_getname", errno))?.into()),
+            None => Ok(self.0.wildcard().into()),
+        })
+    }
+
+    fn set_backlog(&self, backlog: usize) -> Result<()> {
+        self.0.with("fi_control(FI_BACKLOG)", |state| state.machine.set_backlog(backlog))
+    }
+
+    fn limits(&self) -> TimeLimits {
+        lock(&self.0.state).as_ref().map(|state| state.machine.limits()).unwrap_or_default()
+    }
+
+    fn set_limits(&self, limits: TimeLimits) {
+        if let Some(state) = lock(&self.0.state).as_mut() {
+            state.machine.set_limits(limits);
+        }
+    }
+
+    fn listen(&self) -> Result<()> {
+        self.0.with("fi_listen", |state| {
+            let backlog = state.machine.listen()?;
+            let socket = match state.socket.take() {
+                Some(socket) => socket,
+                None => socket::bound("fi_listen", &self.0.wildcard())?,
+            };
+            let socket = state.socket.insert(socket);
+            socket::start_listening(socket, backlog)?;
+            epoll::add(
+                &self.0.epoll,
+                &*socket,
+                EventData::new_u64(LISTENER),
+                EventFlags::IN | EventFlags::ET,
+            )
+            .map_err(|errno| system("fi_listen", errno))?;
+            state.machine.listening();
+            debug!(fid = self.0.fid.0, addr = ?socket::local(socket).ok(), "listening");
+            Ok(())
+        })
+    }
+
+    fn close(&self) {
+        let Some(state) = lock(&self.0.state).take() else { return };
+        let State { machine, socket, mut connections, eq, .. } = state;
+        // Nobody new comes in, then who waits is told.
+        drop(socket);
+        if let Some(eq) = eq {
+            eq.remove_listener(self.0.fid);
+            eq.with(|queue| queue.unbind_passive(self.0.fid));
+        }
+        for (id, asked) in machine.close() {
+            let Some(connection) = connections.get_mut(id.index()).and_then(Option::take) else { continue };
+            if asked {
+                let _ = socket::reject(connection.socket, &[]);
+            }
+        }
+    }
+}
+
+impl Drop for TcpPassiveEndpoint {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Requests for Listener {
+    fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
+        let mut state = lock(&self.state);
+        let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
+        let state = state.as_mut().ok_or(stale.clone())?;
+        let taken = state.machine.take_request(request)?;
+        let connection =
+            state.connections.get_mut(request.index()).and_then(Option::take).ok_or(stale.clone())?;
+        if connection.watched {
+            let _ = epoll::delete(&self.epoll, &connection.socket);
+        }
+        let Event::ConnectionRequest { local, peer, data, .. } = &entry.event else { return Err(stale) };
+        let info = Info {
+            src_addr: Some(Address::from(*local)),
+            dest_addr: Some(Address::from(*peer)),
+            ..self.info.clone()
+        };
+        let addresses = (*local, *peer);
+        Ok(ConnectionRequest::new(
+            self.fid,
+            info,
+            data.clone(),
+            addresses,
+            taken,
+            connection.socket,
+            socket::reject,
+        ))
+    }
+}
+
+impl Source for Listener {
+    fn drive(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.as_mut().is_some_and(|state| state.drive(self))
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        lock(&self.state).as_ref().and_then(|state| state.machine.next_deadline())
+    }
+}
+
+impl State {
+    fn drive(&mut self, listener: &Listener) -> bool {
+        let now = now();
+        let Some(eq) = self.eq.clone() else { return false };
+        self.machine.expire(now, |request| {
+            eq.with(|queue| {
+                queue.withdraw(|entry| {
+                    entry.fid == listener.fid
+                        && matches!(&entry.event, Event::ConnectionRequest { request: r, .. } if *r == request)
+                });
+            });
+        });
+        let more = self.poll(&listener.epoll, now);
+        let more = self.accept(&listener.epoll, &eq, now) | more;
+        while let Some((id, reason)) = self.machine.poll_drop() {
+            debug!(%reason, "connection dropped before its request");
+            // The place may be another connection's already.
+            if let Some(place) = self.connections.get_mut(id.index()) {
+                place.take_if(|connection| connection.id == id);
+            }
+        }
+        if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
+            let fid = listener.fid;
+            eq.fill(|queue| {
+                queue.push(Entry { fid, event });
+                while let Some(event) = self.machine.poll_request(queue.room()) {
+                    queue.push(Entry { fid, event });
+                }
+            });
+        }
+        more
+    }
+
+    /// Takes what has arrived on the connections.
+    fn poll(&mut self, epoll: &OwnedFd, now: Instant) -> bool {
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
+        for event in events.iter().take(count) {
+            match event.data.u64() {
+                LISTENER => self.acceptable = true,
+                index => self.receive(epoll, index as usize, now),
+            }
+        }
+        count == EVENTS
+    }
+
+    fn accept(&mut self, epoll: &OwnedFd, eq: &EqShared, now: Instant) -> bool {
+        for _ in 0..ACCEPT_BUDGET {
+            if !self.acceptable || !self.machine.wants_accept(eq.with(|queue| queue.room())) {
+                return false;
+            }
+            let Some(listener) = &self.socket else { return false };
+            match socket::accept(listener) {
+                Ok((socket, local, peer)) => {
+                    let Ok(id) = self.machine.accepted(local, peer, now) else { continue };
+                    let index = id.index();
+                    if self.connections.len() <= index {
+                        self.connections.resize_with(index + 1, || None);
+                    }
+                    if let Some(place) = self.connections.get_mut(index) {
+                        *place = Some(Connection { id, socket, watched: false });
+                    }
+                    self.receive(epoll, index, now);
+                }
+                Err(Errno::AGAIN) => self.acceptable = false,
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    if let Some(pause) = self.machine.accept_failed(now) {
+                        warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
+                    }
+                }
+                // The connection is gone already; the next one may be fine.
+                Err(_) => {}
+            }
+        }
+        true
+    }
+
+    /// Reads of a connection what belongs to its request, and not a byte more.
+    fn receive(&mut self, epoll: &OwnedFd, index: usize, now: Instant) {
+        let mut bytes = [0; cm::MAX_LEN];
+        while let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) {
+            let id = connection.id;
+            let wanted = self.machine.wants(id);
+            if wanted == 0 {
+                return;
+            }
+            let Some(part) = bytes.get_mut(..wanted) else { return };
+            match socket::recv(&connection.socket, &mut [IoSliceMut::new(part)]) {
+                Ok(0) => return self.machine.lost(id),
+                Ok(count) => self.machine.received(id, part.get(..count).unwrap_or_default(), now),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if connection.watched => return,
+                Err(Errno::AGAIN) => {
+                    // Mostly a request comes at once, and the connection need not be watched.
+                    let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+                    match epoll::add(epoll, &connection.socket, EventData::new_u64(index as u64), flags) {
+                        // It may have arrived meanwhile: then the event says so.
+                        Ok(()) => connection.watched = true,
+                        Err(_) => return self.machine.lost(id),
+                    }
+                }
+                Err(_) => return self.machine.lost(id),
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! TCP sockets: non-blocking, closed on exec, without delay.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, OwnedFd};
+
+use kofi_core::{Error, Result};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
+    acceptfrom_with, bind, connect, getpeername, getsockname, ipproto, listen, sendmsg, shutdown,
+    socket_with, sockopt,
+};
+use smallvec::SmallVec;
+
+use super::environment;
+use crate::wait::system;
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+fn family(addr: &SocketAddr) -> AddressFamily {
+    if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+/// A socket for connections from or to `addr`.
+pub(super) fn stream(addr: &SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let socket = socket_with(family(addr), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    Ok(socket)
+}
+
+/// A socket bound to `addr`, to listen on. A port 0 is taken from the configured range, if there is one.
+pub(super) fn bound(call: &'static str, addr: &SocketAddr) -> Result<OwnedFd> {
+    let error = |errno| system(call, errno);
+    let socket = stream(addr).map_err(error)?;
+    match environment::port_range() {
+        Some(range) if addr.port() == 0 => bind_in(call, &socket, *addr, &range)?,
+        _ => bind(&socket, addr).map_err(error)?,
+    }
+    Ok(socket)
+}
+
+/// Starts at any port of the range, so that processes that start together do not collide at each.
+fn bind_in(
+    call: &'static str,
+    socket: &OwnedFd,
+    addr: SocketAddr,
+    range: &RangeInclusive<u16>,
+) -> Result<()> {
+    let first = fastrand::u16(range.clone());
+    for port in (first..=*range.end()).chain(*range.start()..first) {
+        match bind(socket, &SocketAddr::new(addr.ip(), port)) {
+            Ok(()) => return Ok(()),
+            Err(Errno::ADDRINUSE) => {}
+            Err(errno) => return Err(system(call, errno)),
+        }
+    }
+    Err(Error::System {
+        call,
+        errno: kofi_core::Errno::EADDRNOTAVAIL,
+        detail: format!("all ports of FI_TCP_PORT_LOW_RANGE..HIGH_RANGE, {range:?}, are taken"),
+    })
+}
+
+/// Makes the system queue up to `backlog` connections.
+pub(super) fn start_listening(socket: &OwnedFd, backlog: usize) -> Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    listen(socket, backlog).map_err(|errno| system("fi_listen", errno))
+}
+
+/// The next connection, with our address and the peer's.
+pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
+    let (socket, peer) = acceptfrom_with(listener, FLAGS)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or(Errno::CONNABORTED)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    let local = local(&socket)?;
+    Ok((socket, local, peer))
+}
+
+/// A socket that is being connected from `source`, if given, to `dest`.
+pub(super) fn start_connecting(source: Option<SocketAddr>, dest: &SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let socket = stream(dest)?;
+    if let Some(source) = source.filter(|source| source.is_ipv4() == dest.is_ipv4()) {
+        bind(&socket, &source)?;
+    }
+    match connect(&socket, dest) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// How far connecting has come.
+pub(super) enum Connecting {
+    Done(SocketAddr),
+    Pending,
+    Failed(Errno),
+}
+
+pub(super) fn connecting(socket: &OwnedFd) -> Connecting {
+    match (getpeername(socket), local(socket)) {
+        (Ok(_), Ok(local)) => Connecting::Done(local),
+        (Err(Errno::NOTCONN), _) => match sockopt::socket_error(socket) {
+            Ok(Ok(())) => Connecting::Pending,
+            Ok(Err(errno)) | Err(errno) => Connecting::Failed(errno),
+        },
+        (Err(errno), _) | (_, Err(errno)) => Connecting::Failed(errno),
+    }
+}
+
+/// The socket's own address.
+pub(super) fn local(socket: &OwnedFd) -> rustix::io::Result<SocketAddr> {
+    SocketAddr::try_from(getsockname(socket)?).map_err(|_| Errno::AFNOSUPPORT)
+}
+
+/// Which of our addresses the kernel would use to reach `dest`; with port 0.
+pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
+    let look_up = || {
+        let socket = socket_with(family(&dest), SocketType::DGRAM, FLAGS, None)?;
+        // No packet is sent by this. Port 0 cannot be connected to.
+        let port = if dest.port() == 0 { 9 } else { dest.port() };
+        let mut probe = dest;
+        probe.set_port(port);
+        connect(&socket, &probe)?;
+        local(&socket)
+    };
+    let mut source = look_up().map_err(|errno| Error::System {
+        call: "fi_getinfo",
+        errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
+        detail: format!("this host has no route to {dest}"),
+    })?;
+    source.set_port(0);
+    Ok(source)
+}
+
+/// Up to so many bytes, copying the pieces of a write together costs less than to list them.
+pub(super) const JOIN: usize = 2048;
+
+/// Writes what it can; never a SIGPIPE. `joined` is scratch memory.
+pub(super) fn send(socket: impl AsFd, pieces: &[&[u8]], joined: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+    if total <= JOIN {
+        joined.clear();
+        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+        return rustix::net::send(socket, joined, SendFlags::NOSIGNAL);
+    }
+    let pieces: SmallVec<[IoSlice<'_>; 16]> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+}
+
+/// Reads what there is, into the pieces in order.
+pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
+    match pieces {
+        [only] => rustix::net::recv(socket, &mut **only, RecvFlags::empty()).map(|(count, _)| count),
+        pieces => rustix::io::readv(socket, pieces),
+    }
+}
+
+/// Ends the connection in both directions, so that the peer knows even while another process has
+/// the socket, too.
+pub(super) fn close(socket: OwnedFd) {
+    let _ = shutdown(&socket, Shutdown::Both);
+}
+
+/// `fi_reject`: tells the peer, and ends the connection.
+pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
+    let message = kofi_core::connection::reject(data)?;
+    // The message is the first thing on this connection: it fits into the socket's buffer. A peer
+    // that is gone needs no answer.
+    let _ = send(&socket, &[&message], &mut Vec::new());
+    close(socket);
+    Ok(())
+}

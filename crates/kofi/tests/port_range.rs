@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`, in processes of their own.
+
+mod common;
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use common::{loopback, server_at};
+use kofi::{Errno, WaitObj};
+
+const CHILD: &str = "KOFI_TEST_LISTENERS";
+
+/// Not a test by itself: opens listeners until one fails, and prints their ports.
+#[test]
+fn child() {
+    let Ok(count) = std::env::var(CHILD) else { return };
+    let count: usize = count.parse().unwrap();
+    let mut listeners = Vec::new();
+    for _ in 0..count {
+        let (side, listener) = server_at(loopback(), WaitObj::Unspec);
+        println!("port {}", listener.name().unwrap().socket_addr().unwrap().port());
+        listeners.push((side, listener));
+    }
+    let (side, _) = &listeners[0];
+    match side.fabric.passive_endpoint(&side.info) {
+        Err(error) => println!("refused {}", error.errno().raw()),
+        Ok(_) => println!("one more"),
+    }
+}
+
+fn run(count: usize, low: &str, high: &str) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, count.to_string())
+        .env("FI_TCP_PORT_LOW_RANGE", low)
+        .env("FI_TCP_PORT_HIGH_RANGE", high)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Four free ports in a row, as far as one can know.
+fn free_range() -> u16 {
+    loop {
+        let low = TcpListener::bind(loopback()).unwrap().local_addr().unwrap().port();
+        let range = low..=low.saturating_add(3);
+        let bound: Vec<_> = range.clone().map(|port| TcpListener::bind(("127.0.0.1", port))).collect();
+        if range.len() == 4 && bound.iter().all(Result::is_ok) {
+            return low;
+        }
+    }
+}
+
+#[test]
+fn the_range_is_kept_to() {
+    let low = free_range();
+    let range = low..=low + 3;
+    let output = run(4, &low.to_string(), &(low + 3).to_string());
+    let mut ports: Vec<u16> =
+        output.lines().filter_map(|line| line.split("port ").nth(1)?.trim().parse().ok()).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, range.collect::<Vec<_>>(), "{output}");
+    assert!(output.contains(&format!("refused {}", Errno::EADDRNOTAVAIL.raw())), "{output}");
+}
+
+#[test]
+fn a_range_that_makes_no_sense_is_ignored() {
+    for (low, high) in [("5000", "4000"), ("-1", "10"), ("many", "4000")] {
+        assert!(run(1, low, high).contains("one more"));
+    }
+}

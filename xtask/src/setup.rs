@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `cargo xtask setup`: installs what the tests need and this machine lacks.
+
+use std::io::{self, IsTerminal};
+use std::process::Command;
+
+use crate::freestanding::Toolchain;
+use crate::process::{self, succeeds};
+use crate::workspace;
+
+/// Something outside the workspace that a step of the tests needs.
+pub(crate) struct Tool {
+    pub(crate) what: &'static str,
+    /// The Debian packages that bring it; none where it comes with Rust.
+    packages: &'static [&'static str],
+    /// How to get it where there is no apt.
+    otherwise: &'static str,
+    /// Why it cannot be used, if so.
+    missing: fn() -> Option<String>,
+}
+
+pub(crate) const RUSTFMT: Tool = Tool {
+    what: "rustfmt",
+    packages: &[],
+    otherwise: "rustup component add rustfmt",
+    missing: || absent(workspace::cargo().args(["fmt", "--version"])),
+};
+
+pub(crate) const CLIPPY: Tool = Tool {
+    what: "clippy",
+    packages: &[],
+    otherwise: "rustup component add clippy",
+    missing: || absent(workspace::cargo().args(["clippy", "--version"])),
+};
+
+pub(crate) const RUST_SOURCE: Tool = Tool {
+    what: "a Rust compiler with the source of its library",
+    packages: &["rustc-web", "rust-web-src"],
+    otherwise: "rustup component add rust-src",
+    missing: || Toolchain::find().err(),
+};
+
+pub(crate) const STOCK_PROGRAMS: Tool = Tool {
+    what: "stock libfabric's programs",
+    packages: &["libfabric-bin"],
+    otherwise: "build libfabric with its fi_info and fi_pingpong, and put them on PATH",
+    missing: || ["fi_info", "fi_pingpong"].into_iter().find_map(not_on_path),
+};
+
+pub(crate) const STOCK_HEADERS: Tool = Tool {
+    what: "a C compiler and stock libfabric's headers",
+    packages: &["gcc", "pkg-config", "libfabric-dev"],
+    otherwise: "install a C compiler, pkg-config and libfabric's headers",
+    missing: || {
+        let libfabric = || absent(Command::new("pkg-config").args(["--exists", "libfabric"]));
+        not_on_path("cc").or_else(libfabric)
+    },
+};
+
+const ALL: [&Tool; 5] = [&RUSTFMT, &CLIPPY, &RUST_SOURCE, &STOCK_PROGRAMS, &STOCK_HEADERS];
+
+impl Tool {
+    /// Why a step that needs this tool cannot run, and what to do about it.
+    pub(crate) fn missing(&self) -> Option<String> {
+        (self.missing)().map(|why| format!("needs {} ({why}); to get it: {}", self.what, self.how_to_get()))
+    }
+
+    fn how_to_get(&self) -> String {
+        if self.packages.is_empty() || !has_apt() {
+            return self.otherwise.to_owned();
+        }
+        format!("apt-get install {}, or {}", self.packages.join(" "), self.otherwise)
+    }
+}
+
+fn absent(command: &mut Command) -> Option<String> {
+    (!succeeds(command)).then(|| format!("`{}` does not run", process::line(command)))
+}
+
+fn not_on_path(program: &str) -> Option<String> {
+    let found = succeeds(Command::new("sh").args(["-c", "command -v -- \"$0\"", program]));
+    (!found).then(|| format!("{program} is not on PATH"))
+}
+
+fn has_apt() -> bool {
+    not_on_path("apt-get").is_none()
+}
+
+/// Installs what is missing, announcing each package; what cannot be had is said, and is no error here:
+/// the steps that need it say so again.
+pub(crate) fn run() -> Result<(), String> {
+    let missing: Vec<&Tool> = ALL.into_iter().filter(|tool| (tool.missing)().is_some()).collect();
+    if missing.is_empty() {
+        println!("setup: nothing to install");
+        return Ok(());
+    }
+    let installable: Vec<&Tool> = missing.iter().copied().filter(|tool| !tool.packages.is_empty()).collect();
+    if !installable.is_empty() {
+        match Apt::find() {
+            Ok(apt) => apt.install(&installable),
+            Err(why) => println!("setup: cannot install packages: {why}"),
+        }
+    }
+    for tool in missing {
+        if let Some(why) = tool.missing() {
+            println!("setup: still missing: {why}");
+        }
+    }
+    Ok(())
+}
+
+/// apt-get, with the right to install.
+struct Apt {
+    sudo: bool,
+}
+
+impl Apt {
+    fn find() -> Result<Self, String> {
+        if !has_apt() {
+            return Err("this is no Debian (there is no apt-get)".to_owned());
+        }
+        if process::stdout(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0") {
+            return Ok(Self { sudo: false });
+        }
+        // Without a terminal nobody can type the password.
+        let sudo = succeeds(Command::new("sudo").args(["-n", "true"]))
+            || (io::stdin().is_terminal() && not_on_path("sudo").is_none());
+        if sudo { Ok(Self { sudo }) } else { Err("not root, and no sudo to become root".to_owned()) }
+    }
+
+    fn install(&self, tools: &[&Tool]) {
+        let mut packages = Vec::new();
+        for tool in tools {
+            for package in tool.packages.iter().filter(|package| !is_installed(package)) {
+                println!("setup: installing {package} (for {})", tool.what);
+                packages.push(*package);
+            }
+            // All there, yet the tool does not work, so a newer version may help (an old rustc-web).
+            if tool.packages.iter().all(|package| is_installed(package)) {
+                println!("setup: upgrading {} (for {})", tool.packages.join(" "), tool.what);
+                packages.extend(tool.packages);
+            }
+        }
+        let known = packages.iter().all(|package| has_candidate(package));
+        if known && self.apt_get("install", &packages).is_ok() {
+            return;
+        }
+        println!("setup: updating the package lists");
+        if let Err(why) = self.apt_get("update", &[]) {
+            println!("setup: {why}");
+        }
+        // One unknown name makes apt-get refuse them all.
+        packages.retain(|package| {
+            let known = has_candidate(package);
+            if !known {
+                println!("setup: apt knows no package {package}");
+            }
+            known
+        });
+        if packages.is_empty() {
+            return;
+        }
+        if let Err(why) = self.apt_get("install", &packages) {
+            println!("setup: {why}");
+        }
+    }
+
+    fn apt_get(&self, action: &str, packages: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(if self.sudo { "sudo" } else { "env" });
+        if self.sudo {
+            command.arg("env");
+        }
+        command
+            .args([
+                "DEBIAN_FRONTEND=noninteractive",
+                "apt-get",
+                "-qq",
+                "-o",
+                "DPkg::Lock::Timeout=600",
+                action,
+            ])
+            .args((action == "install").then_some(["-y", "--no-install-recommends"]).into_iter().flatten())
+            .args(packages);
+        let output =
+            command.output().map_err(|why| format!("cannot run `{}`: {why}", process::line(&command)))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("`{}` failed ({}):\n{}", process::line(&command), output.status, said.trim_end()))
+    }
+}
+
+fn is_installed(package: &str) -> bool {
+    let query =
+        process::stdout(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", package]));
+    query.is_some_and(|status| status == "installed")
+}
+
+/// Whether apt's lists have a version of the package.
+fn has_candidate(package: &str) -> bool {
+    process::stdout(Command::new("apt-cache").args(["show", "--no-all-versions", package]))
+        .is_some_and(|record| !record.trim().is_empty())
+}
