@@ -50,10 +50,10 @@ impl Domain {
     /// -FI_EINVAL on an endpoint that was not made for a request or has accepted, or with too much
     /// private data; -FI_ETIMEDOUT when the limit for the decision has passed; -FI_ENOEQ and
     /// -FI_ENOCQ as for `fi_enable`, which is implied.
-    pub fn check_accept(&mut self, ep: EpId, data: &[u8], now: Instant) -> Result<()> {
+    pub fn check_accept(&self, ep: EpId, data: &[u8], now: Instant) -> Result<()> {
         const CALL: &str = "fi_accept";
         let limit = self.limits.decision.unwrap_or_default();
-        let endpoint = self.endpoint_mut(CALL, ep)?;
+        let endpoint = self.endpoint(CALL, ep)?;
         endpoint.check_start(CALL, false, data)?;
         match endpoint.origin {
             Origin::Request { deadline: Some(at), .. } if at <= now => {

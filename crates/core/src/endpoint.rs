@@ -157,7 +157,7 @@ pub(crate) enum Incoming {
     Header,
     /// The rest of a record's payload.
     Payload(Payload),
-    /// A posted receive for the message whose header has arrived.
+    /// A receive to be posted for the message whose header has arrived; none is now.
     Receive(Header),
 }
 
@@ -290,6 +290,12 @@ impl Endpoint {
     /// `fi_enable`: what the endpoint uses must be bound.
     pub(crate) fn enable(&mut self, call: &'static str) -> Result<()> {
         self.check_idle(call)?;
+        self.check_bound(call)?;
+        self.state = State::Enabled;
+        Ok(())
+    }
+
+    fn check_bound(&self, call: &'static str) -> Result<()> {
         let uses = |direction: Caps| {
             let both = Caps::SEND | Caps::RECV;
             self.attr.caps.contains(direction) || !self.attr.caps.intersects(both)
@@ -303,13 +309,12 @@ impl Endpoint {
         if uses(Caps::RECV) && self.rx_cq.is_none() {
             return Err(Error::NoCompletionQueue { call, direction: "FI_RECV" });
         }
-        self.state = State::Enabled;
         Ok(())
     }
 
-    /// What connect and accept need: an enabled endpoint (they enable implicitly) of the right
-    /// origin, and private data that fits.
-    pub(crate) fn check_start(&mut self, call: &'static str, active: bool, data: &[u8]) -> Result<()> {
+    /// What connect and accept need: an endpoint that is enabled or can be (they do it implicitly), of
+    /// the right origin, and private data that fits.
+    pub(crate) fn check_start(&self, call: &'static str, active: bool, data: &[u8]) -> Result<()> {
         match self.state {
             State::Idle | State::Enabled => {}
             State::Failed => {
@@ -326,10 +331,10 @@ impl Endpoint {
             return Err(Error::Invalid { call, problem });
         }
         cm::check_data(call, data)?;
-        if self.state == State::Idle {
-            self.enable(call)?;
+        match self.state {
+            State::Idle => self.check_bound(call),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the connection is up, for receiving.

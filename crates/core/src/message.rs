@@ -89,14 +89,15 @@ pub struct WritePlan {
 }
 
 impl WritePlan {
-    /// A plan with room for `segments` segments, to be used again and again.
+    /// A plan with room for `segments` segments, at least two, to be used again and again.
     ///
     /// # Errors
     /// -FI_ENOMEM.
     pub fn new(segments: usize) -> Result<Self> {
-        let mut plan = Self { segments: Vec::new(), bytes: Vec::new(), limit: segments };
-        let room = (segments / 2 + 1) * MAX_LEN + crate::wire::cm::MAX_LEN;
-        let reserved = plan.segments.try_reserve_exact(segments + 1).and(plan.bytes.try_reserve_exact(room));
+        let limit = segments.max(2);
+        let mut plan = Self { segments: Vec::new(), bytes: Vec::new(), limit };
+        let room = (limit / 2 + 1).saturating_mul(MAX_LEN).max(crate::wire::cm::MAX_LEN);
+        let reserved = plan.segments.try_reserve_exact(limit).and(plan.bytes.try_reserve_exact(room));
         reserved.map_err(|_| Error::NoMemory("a plan of what to write"))?;
         Ok(plan)
     }
@@ -121,9 +122,10 @@ impl WritePlan {
         self.bytes.clear();
     }
 
-    /// Room for one more record.
+    /// Room for one more record. Records without payload share a segment, so their bytes count, too:
+    /// a peer can ask for any number of acknowledgements.
     fn has_room(&self) -> bool {
-        self.segments.len() + 2 <= self.limit
+        self.segments.len() + 2 <= self.limit && self.bytes.len() + MAX_LEN <= self.bytes.capacity()
     }
 
     fn push_bytes(&mut self, bytes: &[u8], skip: &mut u64) {
@@ -276,6 +278,8 @@ impl Domain {
         let mut op = Operation::new(OpFlags::MSG | OpFlags::RECV, receive.context, receive.len);
         op.report = !selective || receive.flags.contains(OpFlags::COMPLETION);
         let id = self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)?;
+        // A message may have been waiting for it, and be complete with that: nothing more needs to
+        // arrive for one without payload.
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && let Incoming::Receive(header) = endpoint.rx.incoming
         {

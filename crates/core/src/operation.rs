@@ -171,3 +171,80 @@ impl Operations {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use proptest::{collection::vec, prelude::*};
+
+    #[derive(Clone, Debug)]
+    enum Action {
+        Insert(usize),
+        /// From one list's front to another's end.
+        Move(usize, usize),
+        /// The n-th of a list, from wherever it is.
+        Remove(usize, usize),
+        Release(usize),
+    }
+
+    fn action() -> impl Strategy<Value = Action> {
+        let list = || 0..3usize;
+        prop_oneof![
+            2 => list().prop_map(Action::Insert),
+            2 => (list(), list()).prop_map(|(from, to)| Action::Move(from, to)),
+            1 => (list(), 0..4usize).prop_map(|(list, at)| Action::Remove(list, at)),
+            1 => list().prop_map(Action::Release),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn lists_do_what_queues_do(actions in vec(action(), 0..100)) {
+            let mut ops = Operations::default();
+            let mut lists = [List::default(); 3];
+            // Contexts, which tell the operations apart.
+            let mut models: [VecDeque<u64>; 3] = Default::default();
+            let mut most = 0;
+            for (context, action) in (0u64..).zip(actions) {
+                match action {
+                    Action::Insert(list) => {
+                        let id = ops.insert(Operation::new(OpFlags::SEND, context, 0)).unwrap();
+                        ops.push(&mut lists[list], id);
+                        models[list].push_back(context);
+                    }
+                    Action::Move(from, to) => {
+                        let id = ops.take_first(&mut lists[from]);
+                        let context = models[from].pop_front();
+                        prop_assert_eq!(id.map(|id| ops.get(id).unwrap().context), context);
+                        if let (Some(id), Some(context)) = (id, context) {
+                            ops.push(&mut lists[to], id);
+                            models[to].push_back(context);
+                        }
+                    }
+                    Action::Remove(list, at) => {
+                        let wanted = models[list].remove(at);
+                        let id = ops.remove(&mut lists[list], |_, op| Some(op.context) == wanted);
+                        prop_assert_eq!(id.map(|id| ops.get(id).unwrap().context), wanted);
+                        if let Some(id) = id {
+                            ops.release(id);
+                        }
+                    }
+                    Action::Release(list) => {
+                        models[list].pop_front();
+                        if let Some(id) = ops.take_first(&mut lists[list]) {
+                            ops.release(id);
+                        }
+                    }
+                }
+                for (list, model) in lists.iter().zip(&models) {
+                    let ids = core::iter::successors(list.first(), |&id| ops.next(id));
+                    let contexts: VecDeque<_> = ids.map(|id| ops.get(id).unwrap().context).collect();
+                    prop_assert_eq!((list.len(), &contexts), (model.len(), model));
+                }
+                most = most.max(models.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(ops.table.len(), most, "places are used again");
+            }
+        }
+    }
+}

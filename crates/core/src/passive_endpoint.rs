@@ -252,7 +252,7 @@ impl PassiveEndpoint {
         }
         // One place in each list that the connection may come to, so that nothing fails later.
         let all = self.connections.len() + 1;
-        self.whole.try_reserve(all.saturating_sub(self.whole.len())).map_err(|_| Error::NoMemory(WHAT))?;
+        self.whole.try_reserve(self.arriving + 1).map_err(|_| Error::NoMemory(WHAT))?;
         self.dropped.try_reserve(all).map_err(|_| Error::NoMemory(WHAT))?;
         let deadline = self.limits.handshake.map(|limit| now.after(limit));
         let phase = Phase::Arriving(Assembly::request());
@@ -324,11 +324,12 @@ impl PassiveEndpoint {
             match connection.deadline {
                 Some(at) if at <= now => {
                     let limit = match connection.phase {
+                        Phase::Arriving(_) => self.limits.handshake,
+                        Phase::Whole { .. } => self.limits.decision,
                         Phase::Queued { .. } => {
                             withdraw(RequestId(key));
                             self.limits.decision
                         }
-                        _ => self.limits.handshake,
                     };
                     let limit = limit.unwrap_or_default();
                     self.drop_connection(RequestId(key), Reason::RequestTimeout(limit));
@@ -381,15 +382,17 @@ impl PassiveEndpoint {
         }
     }
 
-    /// `fi_close`: always works. Gives each transport connection to be closed, and whether its request
-    /// has arrived, so that the peer should be told. Requests that were read live on.
+    /// `fi_close`: always works. Gives each transport connection to be closed, those dropped before
+    /// among them, and whether its request has arrived, so that the peer should be told. Requests that
+    /// were read live on.
     pub fn close(self) -> impl Iterator<Item = (RequestId, bool)> {
-        let connections = self.connections;
-        (0..connections.places()).filter_map(move |index| {
+        let Self { connections, dropped, .. } = self;
+        let held = (0..connections.places()).filter_map(move |index| {
             let key = connections.key_at(index)?;
             let asked = !matches!(connections.get(key)?.phase, Phase::Arriving(_));
             Some((RequestId(key), asked))
-        })
+        });
+        held.chain(dropped.into_iter().map(|(id, _)| (id, false)))
     }
 
     fn is_arriving(&self, key: Key) -> bool {

@@ -106,6 +106,7 @@ impl<T> Slab<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{collection::vec, option, prelude::*};
 
     #[test]
     fn a_key_does_not_outlive_its_object() {
@@ -118,5 +119,40 @@ mod tests {
         assert_eq!(c.index, a.index, "places are used again");
         assert_eq!((slab.get(a), slab.get(b), slab.get(c)), (None, Some(&'b'), Some(&'c')));
         assert_eq!(slab.keys().collect::<Vec<_>>(), [c, b]);
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_map_does(actions in vec(option::of(any::<usize>()), 0..100)) {
+            let mut slab = Slab::default();
+            let mut living: Vec<(Key, usize)> = Vec::new();
+            let mut gone: Vec<Key> = Vec::new();
+            for (value, remove) in actions.into_iter().enumerate() {
+                match remove {
+                    Some(which) if !living.is_empty() => {
+                        let (key, value) = living.swap_remove(which % living.len());
+                        prop_assert_eq!(slab.remove(key), Some(value));
+                        gone.push(key);
+                    }
+                    _ => {
+                        let key = slab.insert(value, "a number").unwrap();
+                        prop_assert!(!gone.contains(&key));
+                        living.push((key, value));
+                    }
+                }
+                for &(key, value) in &living {
+                    prop_assert_eq!((slab.get(key), slab.key_at(key.index)), (Some(&value), Some(key)));
+                }
+                for &key in &gone {
+                    prop_assert!(slab.get(key).is_none() && slab.get_mut(key).is_none());
+                    prop_assert_eq!(slab.remove(key), None);
+                }
+                prop_assert_eq!(slab.len(), living.len());
+                prop_assert!(slab.places() as usize <= living.len() + gone.len());
+                let mut keys: Vec<_> = living.iter().map(|&(key, _)| key).collect();
+                keys.sort_unstable();
+                prop_assert_eq!(slab.keys().collect::<Vec<_>>(), keys);
+            }
+        }
     }
 }

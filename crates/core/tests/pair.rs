@@ -173,6 +173,7 @@ impl World {
             if state(self) == before {
                 return;
             }
+            assert!(self.pipes.iter().all(|pipe| pipe.log.len() < 1_000_000), "it goes on for ever");
         }
     }
 
@@ -203,7 +204,7 @@ impl World {
         let eq = &mut self.hosts[side].eq;
         let mut events = Vec::new();
         while let Ok(entry) = eq.read().or_else(|_| eq.read_error()) {
-            assert_eq!(entry.fid, driver::FID);
+            assert_eq!(entry.fid, driver::application::FID);
             events.push(entry.event);
         }
         events
@@ -289,7 +290,7 @@ impl World {
             if let Some(ep) = host.ep.take() {
                 assert!(host.domain.close_cq(host.cq).is_err_and(|error| error.errno() == Errno::EBUSY));
                 host.domain.close_endpoint(ep).unwrap();
-                host.eq.unbind_endpoint(driver::FID);
+                host.eq.unbind_endpoint(driver::application::FID);
                 assert!(host.domain.close_endpoint(ep).is_err_and(|error| error.errno() == Errno::EINVAL));
             }
             host.outputs(outgoing, incoming);
@@ -393,7 +394,11 @@ proptest! {
                 panic!("{events:?}");
             };
             match reason {
-                Reason::Local | Reason::ShutdownTimeout(_) => prop_assert_eq!(side, closer),
+                Reason::Local => {
+                    prop_assert_eq!(side, closer);
+                    prop_assert!(completions(&world.hosts[side], OpFlags::SEND).all(|done| done.result.is_ok()));
+                }
+                Reason::ShutdownTimeout(_) => prop_assert_eq!(side, closer),
                 Reason::Peer | Reason::Unreceived(_) | Reason::Cut => prop_assert_ne!(side, closer),
                 reason => panic!("{reason:?}"),
             }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! A driver in miniature, over pipes in memory instead of sockets: everything that a real one does
 //! with the machines, in the order in which it does it.
-#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+//! What the application does is in `application.rs`.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test it is an assertion")]
+
+pub(crate) mod application;
 
 use std::collections::VecDeque;
 
-use kofi_core::attr::{CqAttr, EqAttr};
-use kofi_core::message::{Place, PostReceive, Segment, Send, Step, WritePlan};
+use application::{ADDR, EQ};
+use kofi_core::message::{Place, Segment, Step, WritePlan};
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::*;
 
@@ -48,90 +51,7 @@ pub(crate) struct Host {
     pub(crate) now: Instant,
 }
 
-pub(crate) const FID: Fid = Fid(7);
-const EQ: Fid = Fid(8);
-pub(crate) const ADDR: SocketAddr = SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 1);
-pub(crate) const ATTR: EndpointAttr = EndpointAttr {
-    caps: Caps::MSG,
-    tx_size: 16,
-    rx_size: 1000,
-    inject_size: 128,
-    tx_iov_limit: 4,
-    rx_iov_limit: 4,
-    max_msg_size: u64::MAX,
-    dest_addr: Some(ADDR),
-};
-
 impl Host {
-    fn new(now: Instant, plan: usize) -> Self {
-        let mut domain = Domain::new(TimeLimits::default());
-        let cq = domain.open_cq(&CqAttr::default()).unwrap();
-        Self {
-            domain,
-            cq,
-            eq: EventQueue::open(&EqAttr::default()).unwrap(),
-            ep: None,
-            listener: None,
-            memory: Vec::new(),
-            staged: Vec::new(),
-            plan: WritePlan::new(plan).unwrap(),
-            open: true,
-            posted: 0,
-            released: 0,
-            done: Vec::new(),
-            now,
-        }
-    }
-
-    /// A host that has called `fi_connect`.
-    pub(crate) fn active(now: Instant, plan: usize, data: &[u8]) -> Self {
-        let mut host = Self::new(now, plan);
-        let ep = host.endpoint(Origin::Active);
-        assert_eq!(host.domain.connect(ep, None, data, now), Ok(ADDR));
-        host.domain.transport_open(ep, ADDR);
-        host
-    }
-
-    /// A host whose listener has got a transport connection.
-    pub(crate) fn passive(now: Instant, plan: usize) -> Self {
-        let mut host = Self::new(now, plan);
-        let mut pep = PassiveEndpoint::new(TimeLimits::default());
-        pep.bind(true, 0).unwrap();
-        pep.listen().unwrap();
-        pep.listening();
-        assert!(pep.wants_accept(host.eq.room()));
-        let id = pep.accepted(ADDR, ADDR, now).unwrap();
-        host.listener = Some((pep, id));
-        host
-    }
-
-    fn endpoint(&mut self, origin: Origin) -> EpId {
-        let ep = self.domain.open_endpoint(FID, ATTR, origin).unwrap();
-        self.eq.bind_endpoint().unwrap();
-        self.domain.bind_eq(ep, EQ, true, OpFlags::empty()).unwrap();
-        self.domain.bind_cq(ep, self.cq, OpFlags::TRANSMIT | OpFlags::RECV).unwrap();
-        self.ep = Some(ep);
-        ep
-    }
-
-    pub(crate) fn post_send(&mut self, send: &Send, memory: Vec<Vec<u8>>) -> Result<()> {
-        let op = self.domain.post_send(self.ep.unwrap(), send)?;
-        self.remember(op, memory);
-        Ok(())
-    }
-
-    pub(crate) fn post_receive(&mut self, receive: &PostReceive, memory: Vec<Vec<u8>>) -> Result<()> {
-        let op = self.domain.post_receive(self.ep.unwrap(), receive)?;
-        self.remember(op, memory);
-        Ok(())
-    }
-
-    fn remember(&mut self, op: OpId, memory: Vec<Vec<u8>>) {
-        self.memory.resize_with(self.memory.len().max(op.index() + 1), || None);
-        assert!(self.memory[op.index()].replace(memory).is_none(), "an operation that is pending already");
-        self.posted += 1;
-    }
-
     /// The bytes of a place, in all the segments that they are in.
     fn place(&mut self, place: Place) -> impl Iterator<Item = &mut u8> {
         let segments = self.memory[place.op.index()].as_mut().expect("memory of a pending operation");
@@ -146,7 +66,10 @@ impl Host {
         for segment in self.plan.segments().to_vec() {
             match segment {
                 Segment::Bytes { start, len } => bytes.extend(&self.plan.bytes()[start..start + len]),
-                Segment::Payload(place) => bytes.extend(self.place(place).map(|byte| *byte)),
+                Segment::Payload(place) => {
+                    let len = place.len.min((most.saturating_sub(bytes.len())) as u64);
+                    bytes.extend(self.place(Place { len, ..place }).map(|byte| *byte));
+                }
             }
         }
         bytes.truncate(most);

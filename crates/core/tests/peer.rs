@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! A peer that does what it likes: it can end its own connection, once, and nothing else.
+#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+
+#[allow(dead_code, reason = "each test uses its part")]
+mod driver;
+
+use driver::{Host, Pipe};
+use kofi_core::message::{PostReceive, Send, WritePlan};
+use kofi_core::wire::header::{Header, Kind, MAX_LEN, Segment, Segments};
+use kofi_core::wire::{ByteOrder, WireError, cm};
+use kofi_core::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const START: Instant = Instant::from_nanos(0);
+
+/// An endpoint and the two directions of its connection to the peer, which the test plays.
+struct Victim {
+    host: Host,
+    outgoing: Pipe,
+    incoming: Pipe,
+}
+
+impl Victim {
+    /// An endpoint that waits for the answer to its request.
+    fn connecting() -> Self {
+        let host = Host::active(START, 8, b"");
+        let mut victim = Self { host, outgoing: Pipe::default(), incoming: Pipe::default() };
+        victim.run(&[]);
+        victim
+    }
+
+    /// One that is connected, and has had its event.
+    fn connected() -> Self {
+        let mut victim = Self::connecting();
+        victim.run(&cm::message("test", cm::Kind::Response, b"").unwrap());
+        assert_eq!(victim.events(), [Event::Connected { data: Vec::new() }]);
+        victim
+    }
+
+    /// The peer says this.
+    fn run(&mut self, bytes: &[u8]) {
+        self.incoming.bytes.extend(bytes);
+        for _ in 0..2 {
+            self.host.write(&mut self.outgoing, usize::MAX);
+            self.host.read(&mut self.incoming, usize::MAX);
+            self.host.outputs(&mut self.outgoing, &mut self.incoming);
+        }
+    }
+
+    fn receives(&mut self, count: usize, len: u64) {
+        for context in 0..count as u64 {
+            let receive = PostReceive { len, segments: 1, flags: OpFlags::empty(), context };
+            self.host.post_receive(&receive, vec![vec![0; len as usize]]).unwrap();
+        }
+    }
+
+    fn send(&mut self, flags: OpFlags) {
+        let send = Send { len: 8, segments: 1, flags, ..Send::default() };
+        self.host.post_send(&send, vec![vec![0; 8]]).unwrap();
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Ok(entry) = self.host.eq.read().or_else(|_| self.host.eq.read_error()) {
+            events.push(entry.event);
+        }
+        events
+    }
+
+    fn domain(&mut self) -> (&mut Domain, EpId) {
+        (&mut self.host.domain, self.host.ep.unwrap())
+    }
+
+    /// The connection has ended as it should, with each operation complete.
+    fn ended(&mut self, event: Event) {
+        assert_eq!(self.events(), [event]);
+        assert!(!self.host.open);
+        assert_eq!(self.host.done.len() + self.host.released, self.host.posted);
+    }
+}
+
+fn record(header: Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = [0; MAX_LEN];
+    let len = header.emit(native(), 0, &mut bytes);
+    [&bytes[..len], payload].concat()
+}
+
+fn native() -> ByteOrder {
+    if cfg!(target_endian = "little") { ByteOrder::Little } else { ByteOrder::Big }
+}
+
+/// What a peer can ask for by the thousand is written in plans of bounded size.
+#[test]
+fn many_acknowledgements_need_no_more_memory() {
+    const MANY: usize = 1000;
+    let mut victim = Victim::connected();
+    victim.receives(MANY, 0);
+    let (domain, ep) = victim.domain();
+    // The transport takes nothing while all this arrives.
+    let message = record(Header::message(0, None, true), &[]);
+    for _ in 0..MANY {
+        assert_eq!(domain.take(ep, &message), message::Step::Used(message.len()));
+    }
+    for segments in [0, 1, 2, 3, 64] {
+        let mut plan = WritePlan::new(segments).unwrap();
+        domain.plan_write(ep, &mut plan);
+        let len = plan.bytes().len();
+        assert!((1..=(segments.max(2) / 2 + 1) * MAX_LEN + cm::MAX_LEN).contains(&len), "{len} bytes");
+    }
+    let before = victim.outgoing.log.len();
+    for _ in 0..MANY {
+        victim.run(&[]);
+    }
+    assert_eq!(victim.outgoing.log.len() - before, MANY * 16, "all of them leave in the end");
+}
+
+/// Section 14: records that make no sense here.
+#[test]
+fn a_record_out_of_place_ends_the_connection() {
+    let plain = |kind, payload| Header { kind, ack: false, commit: false, payload };
+    let segments = Segments::new(&[Segment { addr: 0, len: 8, key: 1 }]).unwrap();
+    let bad = |at: usize, byte: u8| {
+        let mut bytes = record(Header::message(8, None, false), &[0; 8]);
+        bytes[at] = byte;
+        bytes
+    };
+    let cases = [
+        (record(plain(Kind::ReadRequest(segments), 0), &[]), WireError::NoSuchMemory),
+        (record(plain(Kind::Write { data: None, segments }, 8), &[0; 8]), WireError::NoSuchMemory),
+        (record(plain(Kind::Write { data: Some(1), segments }, 8), &[0; 8]), WireError::NoSuchMemory),
+        (record(plain(Kind::ReadResponse, 8), &[0; 8]), WireError::StrayReadResponse),
+        // One more than was asked for.
+        (record(Header::ACK, &[]).repeat(2), WireError::StrayAck),
+        (bad(1, 8), WireError::Operation { found: 8 }),
+        (bad(1, 1), WireError::Misdirected { what: "tagged message" }),
+        (bad(6, 24), WireError::HeaderSize { found: 24, wanted: 16 }),
+    ];
+    for (bytes, error) in cases {
+        // Whole, byte by byte, and behind a message that is fine.
+        for (piece, before) in [(1000, 0), (1, 0), (1000, 1), (7, 3)] {
+            let mut victim = Victim::connected();
+            victim.receives(before + 2, 8);
+            victim.send(OpFlags::DELIVERY_COMPLETE);
+            victim.send(OpFlags::empty());
+            victim.run(&[]);
+            let mut input = record(Header::message(8, None, false), &[7; 8]).repeat(before);
+            input.extend(&bytes);
+            for piece in input.chunks(piece) {
+                victim.run(piece);
+            }
+            let received = victim.host.done.iter().filter(|done| done.memory == [7; 8]).count();
+            assert_eq!(received, before, "what came before counts");
+            victim.ended(Event::Shutdown { reason: Reason::Protocol(error) });
+        }
+    }
+}
+
+/// Sizes are the peer's to choose; what they claim is neither allocated nor added up beyond 64 bits.
+#[test]
+fn a_message_of_any_size_is_only_a_promise() {
+    for room in [0, 5, 20_000] {
+        let mut victim = Victim::connected();
+        victim.receives(2, room);
+        let mut bytes = record(Header::message(0, None, true), &[]);
+        bytes[8..16].fill(0xff);
+        victim.run(&bytes);
+        for _ in 0..100 {
+            victim.run(&[1; 1000]);
+        }
+        assert!(victim.host.done.is_empty());
+        victim.incoming.ended = true;
+        victim.run(&[]);
+        victim.ended(Event::Shutdown { reason: Reason::Cut });
+    }
+}
+
+#[test]
+fn a_wrong_answer_fails_the_endpoint() {
+    let message = |kind| cm::message("test", kind, b"sorry").unwrap();
+    let mut long = message(cm::Kind::Response);
+    long[2..4].copy_from_slice(&257u16.to_be_bytes());
+    let broken = |error| (Reason::Protocol(error), Vec::new());
+    let cases = [
+        (message(cm::Kind::Nack), (Reason::Rejected, b"sorry".to_vec())),
+        (message(cm::Kind::Request), broken(WireError::MessageType { found: 0, wanted: "response or nack" })),
+        (b"HTTP/1.1 400 Bad Request".to_vec(), broken(WireError::Version { found: b'H' })),
+        (b"-".to_vec(), broken(WireError::Version { found: b'-' })),
+        (long, broken(WireError::DataLength { found: 257 })),
+    ];
+    for (bytes, (reason, data)) in cases {
+        for piece in [1000, 1, 31, 33] {
+            let mut victim = Victim::connecting();
+            victim.receives(3, 8);
+            for piece in bytes.chunks(piece) {
+                victim.run(piece);
+            }
+            victim.ended(Event::Error { reason, data: data.clone() });
+            // Nothing that comes later makes a difference.
+            victim.run(&message(cm::Kind::Response));
+            assert_eq!(victim.events(), []);
+        }
+    }
+}
+
+#[test]
+fn an_end_is_told_by_where_it_comes() {
+    let response = cm::message("test", cm::Kind::Response, b"").unwrap();
+    for len in 0..response.len() {
+        let mut victim = Victim::connecting();
+        victim.incoming.ended = true;
+        victim.run(&response[..len]);
+        victim.ended(Event::Error { reason: Reason::NoAnswer, data: Vec::new() });
+    }
+    let message = record(Header::message(8, Some(1), true), &[0; 8]);
+    for len in 0..=message.len() {
+        let mut victim = Victim::connected();
+        victim.receives(2, 8);
+        victim.incoming.ended = true;
+        victim.run(&message[..len]);
+        let reason = if [0, message.len()].contains(&len) { Reason::Peer } else { Reason::Cut };
+        victim.ended(Event::Shutdown { reason });
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_end_the_connection_at_most_once(
+        answer in prop::bool::weighted(0.8),
+        records in vec(
+            prop_oneof![
+                3 => (0u8..9, 0u8..16, 0u8..3, 0u8..5, 2u8..16, 0u64..300, vec(any::<u8>(), 0..200)).prop_map(
+                    |(op, flags, op_data, count, words, size, rest)| {
+                        let front = [3, op, flags, 0, op_data, count, words * 8, 0];
+                        [&front[..], &size.to_le_bytes(), &rest].concat()
+                    }
+                ),
+                3 => (0usize..100, any::<bool>()).prop_map(|(len, ack)| {
+                    record(Header::message(len as u64, None, ack), &vec![1; len])
+                }),
+                1 => vec(any::<u8>(), 0..100),
+            ],
+            0..12,
+        ),
+        pieces in vec(1usize..60, 1..6),
+        receives in 0usize..10,
+        sends in vec(any::<bool>(), 0..6),
+    ) {
+        let mut results = Vec::new();
+        for pieces in [&[usize::MAX][..], &pieces] {
+            let mut victim = if answer { Victim::connected() } else { Victim::connecting() };
+            victim.receives(receives, 50);
+            if answer {
+                for &complete in &sends {
+                    victim.send(if complete { OpFlags::DELIVERY_COMPLETE } else { OpFlags::empty() });
+                }
+            }
+            victim.run(&[]);
+            let input = records.concat();
+            let mut rest = &input[..];
+            for &piece in pieces.iter().cycle() {
+                let (now, later) = rest.split_at(piece.min(rest.len()));
+                victim.run(now);
+                if later.is_empty() {
+                    break;
+                }
+                rest = later;
+            }
+            victim.incoming.ended = true;
+            victim.run(&[]);
+            victim.host.now = START.after(core::time::Duration::from_secs(20));
+            victim.run(&[]);
+            let events = victim.events();
+            match &events[..] {
+                [Event::Shutdown { .. }] => prop_assert!(answer),
+                // Random bytes may be an answer.
+                [Event::Error { .. }] | [Event::Connected { .. }, Event::Shutdown { .. }] => {
+                    prop_assert!(!answer);
+                }
+                _ => panic!("{events:?}"),
+            }
+            prop_assert!(!victim.host.open);
+            prop_assert_eq!(victim.host.done.len() + victim.host.released, victim.host.posted);
+            let done: Vec<_> =
+                victim.host.done.into_iter().map(|done| (done.result, done.memory)).collect();
+            results.push((events, done));
+        }
+        prop_assert_eq!(&results[0], &results[1], "pieces make no difference");
+    }
+}
