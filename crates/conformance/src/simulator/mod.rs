@@ -464,6 +464,10 @@ impl World for Simulator {
         }
     }
 
+    fn bears_anything(&self) -> bool {
+        true
+    }
+
     fn raw(&mut self) -> Option<&mut dyn RawPeers> {
         Some(self)
     }

@@ -54,8 +54,67 @@ macro_rules! suite {
 }
 
 suite! { $
+    listening {
+        port_zero_becomes_a_port
+        listening_without_an_address_works
+        set_name_chooses_the_address
+        a_wildcard_listener_keeps_its_wildcard
+        ipv6_works
+        an_address_is_taken_once
+        the_backlog_is_set_before_listening
+        many_clients_are_served
+        clients_that_ask_at_once_get_their_own_answer
+        a_full_event_queue_pauses_the_listener
+        a_listener_survives_a_shortage_of_descriptors
+        a_silent_peer_is_dropped_in_time
+        a_decision_comes_too_late
+        an_unread_request_is_withdrawn_in_time
+        a_decision_can_take_its_time
+        closing_a_listener_refuses_unread_requests
+        a_read_request_outlives_its_listener
+        a_read_request_can_be_rejected_without_its_listener
+        a_closed_listener_frees_its_address
+        listeners_share_an_event_queue
+        a_request_can_be_looked_at
+    }
     connecting {
         private_data_goes_both_ways
+        private_data_of_any_length_arrives
+        too_much_private_data_is_refused
+        a_reject_is_one_error_event
+        nobody_listens
+        no_answer_is_an_error_in_time
+        a_silent_address_is_an_error_in_time
+        no_decision_is_an_error_at_the_client
+        the_address_may_come_from_the_info
+        both_sides_agree_on_addresses
+        enabling_first_is_allowed
+        receives_can_be_posted_before_connecting
+        connected_comes_once
+        receives_of_a_failed_connection_are_cancelled
+        a_failed_accept_keeps_the_request
+        a_reject_leaves_an_endpoint_without_its_request
+        a_request_is_used_once
+        an_endpoint_may_go_before_it_accepts
+        a_client_goes_before_the_answer
+        no_descriptor_to_connect_with
+        a_client_dies_at_each_byte_of_its_request
+        a_server_dies_at_each_byte_of_its_answer
+    }
+    events {
+        an_empty_queue_says_again
+        written_events_are_read_in_order
+        writing_needs_the_flag
+        a_full_queue_refuses_writes
+        odd_writes_are_refused
+        odd_attributes_are_refused
+        a_wait_takes_its_full_time
+        two_units_are_refused
+        a_wait_ends_with_the_event
+        a_queue_without_a_wait_object_cannot_wait
+        errors_keep_their_place
+        endpoints_have_their_own_room
+        closing_purges_unread_events
     }
 }
 
