@@ -10,8 +10,8 @@
 
 use core::time::Duration;
 
-use kofi_core::attr::{CqAttr, EqAttr};
 pub use kofi_core::SocketAddr;
+use kofi_core::attr::{CqAttr, EqAttr};
 use kofi_core::{EndpointAttr, Errno, OpFlags, Reason, Result, TimeLimits};
 
 macro_rules! handles {

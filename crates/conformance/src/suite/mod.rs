@@ -116,6 +116,89 @@ suite! { $
         endpoints_have_their_own_room
         closing_purges_unread_events
     }
+    messages {
+        messages_of_any_length_arrive
+        completions_say_what_they_were
+        completion_data_arrives
+        segments_gather_and_scatter
+        messages_keep_their_order
+        messages_wait_for_their_receive
+        both_directions_run_at_once
+        inject_is_quiet
+        selective_completion_reports_what_asks
+        truncation_is_an_error_of_that_receive_only
+        cancel_takes_one_receive
+        cancel_takes_the_oldest
+        delivery_complete_waits_for_the_receive
+        acknowledgements_meet_their_send
+        a_full_transmit_queue_says_again
+        a_full_receive_queue_says_again
+        limits_are_kept
+        completion_queues_are_shared_and_split
+        one_direction_needs_one_queue
+        a_byte_at_a_time_is_enough
+        a_narrow_transport_is_enough
+    }
+    closing {
+        shutdown_is_one_event_on_each_side
+        both_sides_shut_down
+        shutdown_drains_what_was_queued
+        data_before_a_shutdown_is_still_received
+        empty_messages_before_a_shutdown_are_received
+        unreceived_data_holds_the_end_back_for_a_limited_time
+        pending_receives_are_cancelled_before_the_end
+        close_completes_what_is_pending
+        a_close_is_a_shutdown_at_the_peer
+        after_the_end_nothing_is_taken
+        a_shutdown_that_cannot_drain_ends_in_time
+        a_peer_dies_at_each_byte_of_a_message
+        unacknowledged_sends_fail_once
+        a_close_disturbs_nobody_else
+        an_endpoint_can_always_be_closed
+        close_order
+        a_refused_close_leaves_the_queue_alive
+        unread_completions_do_not_hold_a_queue
+        closed_objects_are_gone
+        a_shutdown_without_a_limit_waits
+        ends_and_failures_name_their_endpoint
+    }
+    wrong_use {
+        listen_without_an_event_queue
+        listen_twice
+        bind_a_passive_endpoint_wrongly
+        bind_a_foreign_event_queue
+        bind_an_endpoint_wrongly
+        bind_after_enable
+        enable_without_queues
+        connect_and_accept_mixed_up
+        connect_and_accept_twice
+        operations_too_early
+        reject_twice
+        shutdown_wrongly
+        set_name_after_listen
+        bind_a_foreign_completion_queue
+    }
+    hostile {
+        nonsense_is_no_request
+        a_request_may_come_in_pieces
+        an_answer_may_come_in_pieces
+        a_peer_goes_at_each_byte_of_its_answer
+        a_peer_goes_at_each_byte_of_its_request
+        nonsense_is_no_answer
+        a_dribbled_request_is_dropped_in_time
+        a_dribbled_answer_is_an_error_in_time
+        records_behind_the_answer_are_received
+        records_behind_the_request_are_received
+        a_stream_may_be_split_anywhere
+        a_peer_goes_at_each_byte_of_a_message
+        what_is_ignored_is_ignored
+        broken_records_end_their_connection
+        an_enormous_record_is_only_a_number
+        our_bytes_are_exact
+        a_peer_of_the_other_byte_order
+        a_silent_crowd_keeps_nobody_out
+        one_wrong_byte_anywhere
+    }
 }
 
 /// Runs one case as a test: a case whose needs are not met says so on the standard error stream.
