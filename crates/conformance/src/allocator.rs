@@ -97,8 +97,3 @@ pub fn installed() -> bool {
 pub(crate) fn fail(nth: u64) {
     COUNTDOWN.set(nth);
 }
-
-/// Whether a failure that was asked for has not happened yet.
-pub(crate) fn armed() -> bool {
-    COUNTDOWN.get() > 0
-}

@@ -8,6 +8,7 @@
 //! * [`allocator`] makes memory scarce inside of the machines.
 
 pub mod allocator;
+pub mod campaign;
 pub mod simulator;
 pub mod suite;
 pub mod tcp;

@@ -10,8 +10,9 @@
 
 use core::time::Duration;
 
+pub use kofi_core::SocketAddr;
 use kofi_core::attr::{CqAttr, EqAttr};
-use kofi_core::{EndpointAttr, Errno, OpFlags, Reason, Result, SocketAddr, TimeLimits};
+use kofi_core::{EndpointAttr, Errno, OpFlags, Reason, Result, TimeLimits};
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident,)*) => {$(
@@ -221,6 +222,10 @@ pub trait World {
     fn closed_address(&mut self, process: Process) -> SocketAddr;
     /// Attributes of an endpoint as the implementation offers them.
     fn endpoint_attr(&self) -> EndpointAttr;
+    /// Whether the implementation promises to bear whatever bytes a peer sends.
+    fn bears_anything(&self) -> bool {
+        false
+    }
     /// Peers that are no endpoints, if there can be any.
     fn raw(&mut self) -> Option<&mut dyn RawPeers> {
         None

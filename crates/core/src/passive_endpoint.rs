@@ -240,16 +240,14 @@ impl PassiveEndpoint {
 
     fn insert(&mut self, local: SocketAddr, peer: SocketAddr, now: Instant) -> Result<RequestId> {
         const WHAT: &str = "a connection that is being set up";
-        if self.arriving >= Self::MAX_ARRIVING {
-            let oldest = self
-                .connections
+        let oldest = if self.arriving >= Self::MAX_ARRIVING {
+            self.connections
                 .keys()
                 .filter(|&key| self.is_arriving(key))
-                .min_by_key(|&key| self.connections.get(key).map(|connection| connection.since));
-            if let Some(oldest) = oldest {
-                self.drop_connection(RequestId(oldest), Reason::Crowded);
-            }
-        }
+                .min_by_key(|&key| self.connections.get(key).map(|connection| connection.since))
+        } else {
+            None
+        };
         // One place in each list that the connection may come to, so that nothing fails later.
         let all = self.connections.len() + 1;
         self.whole.try_reserve(self.arriving + 1).map_err(|_| Error::NoMemory(WHAT))?;
@@ -260,6 +258,11 @@ impl PassiveEndpoint {
         let id = RequestId(self.connections.insert(connection, WHAT)?);
         self.earliest.include(deadline);
         self.arriving += 1;
+        // Only now, so that the new one has a place of its own in the driver's table, too, until
+        // the driver has been told.
+        if let Some(oldest) = oldest {
+            self.drop_connection(RequestId(oldest), Reason::Crowded);
+        }
         Ok(id)
     }
 
@@ -406,5 +409,29 @@ impl PassiveEndpoint {
             }
             self.dropped.push((id, reason));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newcomer_does_not_get_the_place_of_the_one_dropped_for_it() {
+        let mut pep = PassiveEndpoint::new(TimeLimits::default());
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let accept = |pep: &mut PassiveEndpoint, nanos| {
+            pep.accepted(address, address, Instant::from_nanos(nanos)).unwrap()
+        };
+        let first = accept(&mut pep, 0);
+        for nanos in 1..PassiveEndpoint::MAX_ARRIVING as u64 {
+            accept(&mut pep, nanos);
+            assert_eq!(pep.poll_drop(), None);
+        }
+        let last = accept(&mut pep, 5000);
+        assert_ne!(last.index(), first.index());
+        assert_eq!(pep.poll_drop(), Some((first, Reason::Crowded)));
+        assert_eq!(pep.poll_drop(), None);
+        assert!(pep.wants(last) > 0);
     }
 }

@@ -1,1 +1,153 @@
-fn main() {}
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `kofi-sim`: random schedules in the simulated network.
+
+use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use kofi_conformance::FailingAllocator;
+use kofi_conformance::campaign::{self, Tally};
+
+#[global_allocator]
+static ALLOCATOR: FailingAllocator = FailingAllocator;
+
+/// Runs random schedules of connections, messages, ends and trouble, and checks what must hold.
+///
+/// Exits with 1, the seed and what happened at the first violation.
+#[derive(Parser)]
+#[command(name = "kofi-sim", version)]
+struct Options {
+    /// Schedules to run.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    schedules: u64,
+    /// The first seed; the clock's choice without it.
+    #[arg(long, value_name = "SEED")]
+    from: Option<u64>,
+    /// Replay one schedule and show what happens.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["schedules", "from", "fixed"])]
+    seed: Option<u64>,
+    /// The same seeds every time.
+    #[arg(long, conflicts_with = "from")]
+    fixed: bool,
+    /// Threads; one for each processor without it.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+thread_local! {
+    static SEED: Cell<u64> = const { Cell::new(0) };
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// An allocation that must not fail did, and the process is about to end: say where.
+extern "C" fn aborted(_: libc::c_int) {
+    let mut line = *b"kofi-sim: an allocation that must not fail: seed                     \n";
+    let (mut seed, mut at) = (SEED.get(), line.len() - 2);
+    loop {
+        line[at] = b'0' + (seed % 10) as u8;
+        seed /= 10;
+        at -= 1;
+        if seed == 0 {
+            break;
+        }
+    }
+    // SAFETY: the buffer is `line`, all of it; write and _exit may be called in a signal handler.
+    unsafe {
+        libc::write(2, line.as_ptr().cast(), line.len());
+        libc::_exit(1);
+    }
+}
+
+/// Runs one schedule; gives what was violated.
+fn run(seed: u64, trace: bool) -> Result<Tally, String> {
+    SEED.set(seed);
+    std::panic::catch_unwind(|| campaign::run(seed, trace)).map_err(|_| PANIC.take())
+}
+
+fn replay(seed: u64) -> ExitCode {
+    match run(seed, true) {
+        Ok(tally) => {
+            println!("seed {seed}: {tally:?}");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("seed {seed}: {violation}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    std::panic::set_hook(Box::new(|info| PANIC.set(info.to_string())));
+    // SAFETY: the handler only does what a signal handler may do.
+    unsafe {
+        libc::signal(libc::SIGABRT, aborted as *const () as libc::sighandler_t);
+    }
+    if let Some(seed) = options.seed {
+        return replay(seed);
+    }
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64 >> 10 << 20);
+    let from = if options.fixed { 1 } else { options.from.unwrap_or(clock) };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new((0, Tally::default()));
+    let violation = Mutex::new(None);
+    let began = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.unwrap_or(cores).max(1) {
+            scope.spawn(|| {
+                let (mut count, mut tally) = (0, Tally::default());
+                while !stop.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= options.schedules {
+                        break;
+                    }
+                    let seed = from.wrapping_add(number);
+                    match run(seed, false) {
+                        Ok(one) => {
+                            count += 1;
+                            tally.add(&one);
+                        }
+                        Err(what) => {
+                            stop.store(true, Ordering::Relaxed);
+                            if let Ok(mut violation) = violation.lock() {
+                                violation.get_or_insert((seed, what));
+                            }
+                        }
+                    }
+                }
+                if let Ok(mut total) = total.lock() {
+                    total.0 += count;
+                    total.1.add(&tally);
+                }
+            });
+        }
+    });
+    let took = began.elapsed().as_secs_f64();
+    let (count, tally) = total.into_inner().unwrap_or_default();
+    println!(
+        "{count} schedules from seed {from} in {took:.1} s ({:.0}/s): {} things happened in {:.0} s of virtual time, \
+         {} connections made, {} refused, {} messages, {} operations cancelled or truncated",
+        count as f64 / took,
+        tally.happened,
+        tally.virtual_time as f64 / 1e9,
+        tally.connections,
+        tally.failures,
+        tally.messages,
+        tally.errors,
+    );
+    match violation.into_inner().ok().flatten() {
+        None => {
+            println!("0 violations");
+            ExitCode::SUCCESS
+        }
+        Some((seed, what)) => {
+            println!("1 violation: seed {seed}: {what}");
+            replay(seed)
+        }
+    }
+}

@@ -244,7 +244,12 @@ impl Simulator {
         match network.write(end, scratch) {
             Ok(len) => {
                 trace.add(network.now, || format!("ep {}: wrote {len} of {}", ep.0, scratch.len()));
+                let accepting = matches!(domain.machine.state(id), Ok(State::Accepting));
                 inside(|| domain.machine.sent(id, len));
+                if accepting && matches!(domain.machine.state(id), Ok(State::Connected)) {
+                    // Records may have come behind the request already.
+                    return true;
+                }
                 if domain.machine.wants_write(id) {
                     return network.writable(end);
                 }

@@ -444,6 +444,10 @@ impl World for Simulator {
         }
     }
 
+    fn bears_anything(&self) -> bool {
+        true
+    }
+
     fn raw(&mut self) -> Option<&mut dyn RawPeers> {
         Some(self)
     }
@@ -900,8 +904,11 @@ impl World for Simulator {
 impl Drop for Simulator {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            if self.trace.lines().next().is_none() {
+                return;
+            }
             let lines: Vec<&str> = self.trace.lines().collect();
-            let from = lines.len().saturating_sub(80);
+            let from = lines.len().saturating_sub(150);
             eprintln!("simulator, seed {}, the last of {} lines:", self.seed, lines.len());
             for line in &lines[from..] {
                 eprintln!("{line}");

@@ -490,7 +490,8 @@ impl Network {
         }
         let pipe = &mut connection.pipes[1 - side];
         let room = connection.capacity.saturating_sub(pipe.bytes.len());
-        pipe.starved = room < bytes.len();
+        // Also when this fits exactly: the writer may have more than it has planned.
+        pipe.starved = room <= bytes.len();
         // A fresh connection takes a whole connection message, whatever the profile says.
         let whole = pipe.written == 0 && matches!(self.profile.piece, Piece::Whole);
         let len = if whole { bytes.len().min(room) } else { self.piece(bytes.len().min(room)) };

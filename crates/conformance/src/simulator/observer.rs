@@ -3,7 +3,8 @@
 //! the protocol.
 //!
 //! It is written apart from the codec, straight from the layout, so that a mistake has to be made
-//! twice to stay unseen. Both ends of the simulation are of the same byte order.
+//! twice to stay unseen. The byte order of data headers is told from the first length: both ends are
+//! native here, but for raw peers that ask for the other order.
 
 /// Looks at one direction.
 #[derive(Default, Debug)]
@@ -11,6 +12,8 @@ pub(crate) struct Observer {
     head: Vec<u8>,
     greeted: bool,
     sequence: u8,
+    /// Data headers are of the other byte order; known from the first one.
+    swapped: Option<bool>,
     /// Payload bytes that are still to come.
     payload: u64,
 }
@@ -75,10 +78,14 @@ impl Observer {
             return None;
         }
         let header_len = u64::from(head[6]);
-        let (op, flags, op_data) = (head[1], u16::from_ne_bytes([head[2], head[3]]), head[4]);
-        let size = u64::from_ne_bytes([
+        let mut flags = u16::from_ne_bytes([head[2], head[3]]);
+        let (op, op_data) = (head[1], head[4]);
+        let mut size = u64::from_ne_bytes([
             head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
         ]);
+        if *self.swapped.get_or_insert(size > 1 << 48) {
+            (flags, size) = (flags.swap_bytes(), size.swap_bytes());
+        }
         let wanted = match (op, op_data) {
             (0, 2) if flags != 0 => return Some("flags on an acknowledgement".to_owned()),
             (0, 2) if size != 16 => return Some("an acknowledgement of another size than 16".to_owned()),

@@ -82,6 +82,17 @@ pub fn raw(world: &mut dyn World) -> Result<&mut dyn RawPeers, Lacking> {
     world.raw().ok_or(Lacking("peers without endpoints"))
 }
 
+/// The world bears whatever bytes a peer sends, and there can be such peers.
+///
+/// # Errors
+/// Where not.
+pub fn hardened(world: &mut dyn World) -> Outcome {
+    if !world.bears_anything() {
+        return Err(Lacking("promise to bear any bytes"));
+    }
+    raw(world).map(|_| ())
+}
+
 /// Trouble on demand, where it can be had.
 ///
 /// # Errors

@@ -1,0 +1,1140 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Random schedules: everything in one follows from its seed, and a model beside it knows what has to
+//! come of it.
+//!
+//! What must hold in each: an operation completes exactly once, with the right contents and in the
+//! right order; `FI_CONNECTED` or one error entry for each attempt to connect; `FI_SHUTDOWN` once and
+//! last, after the last completion; nothing hangs; an honest client gets through once the trouble is
+//! over; everything can be closed in the end, in the legal order and no other; nothing is left.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+use kofi_core::attr::{CqAttr, EqAttr};
+use kofi_core::{EndpointAttr, Errno, Error, OpFlags, TimeLimits};
+
+use crate::allocator;
+use crate::simulator::{Piece, Profile, Simulator};
+use crate::world::{
+    Completion, CompletionError, CompletionQueue, Death, Domain, Endpoint, Event, EventQueue, Fabric, Family,
+    Faults, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, SocketAddr, World,
+};
+
+/// The first bytes of an honest client's private data.
+const HONEST: [u8; 4] = *b"kofi";
+/// Longest message.
+const LONGEST: usize = 64 * 1024;
+/// Everything is over by then, when no trouble is made any more.
+const END: Duration = Duration::from_secs(60);
+
+/// What a schedule did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tally {
+    /// Things that happened in the simulated world.
+    pub happened: u64,
+    /// Connections that came about.
+    pub connections: u64,
+    /// Attempts to connect that failed, as they should.
+    pub failures: u64,
+    /// Messages received.
+    pub messages: u64,
+    /// Operations that completed with an error.
+    pub errors: u64,
+    /// Virtual time, nanoseconds.
+    pub virtual_time: u64,
+}
+
+impl Tally {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.happened += other.happened;
+        self.connections += other.connections;
+        self.failures += other.failures;
+        self.messages += other.messages;
+        self.errors += other.errors;
+        self.virtual_time += other.virtual_time;
+    }
+}
+
+/// Runs one schedule; panics when something that must hold does not.
+pub fn run(seed: u64, trace: bool) -> Tally {
+    allocator::fail(0);
+    let mut schedule = Schedule::new(seed, trace);
+    schedule.play();
+    schedule.finish();
+    schedule.tally.happened = schedule.sim.happened();
+    schedule.tally.virtual_time = schedule.sim.now().as_nanos() as u64;
+    schedule.tally
+}
+
+/// Bytes that messages are made of.
+fn contents(salt: u64, len: usize) -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    let bytes = BYTES.get_or_init(|| {
+        let mut rng = fastrand::Rng::with_seed(7);
+        core::iter::repeat_with(|| rng.u8(..)).take(2 * LONGEST).collect()
+    });
+    let from = (salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % LONGEST;
+    &bytes[from..from + len]
+}
+
+struct Side {
+    fabric: Fabric,
+    domain: Domain,
+    eq: EventQueue,
+    /// Most unread connection requests.
+    eq_size: usize,
+    tx_cq: CompletionQueue,
+    rx_cq: CompletionQueue,
+}
+
+struct Listener {
+    side: usize,
+    pep: PassiveEndpoint,
+    address: SocketAddr,
+    open: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Idle,
+    Starting,
+    Connected,
+    Over,
+    Failed,
+    Closed,
+}
+
+struct Ep {
+    handle: Endpoint,
+    side: usize,
+    phase: Phase,
+    /// A connection of the model, and which end of it; none with a stranger at the other end.
+    link: Option<(usize, usize)>,
+    /// Receives that no message has met, in order.
+    receives: VecDeque<usize>,
+    /// Sends by kind (acknowledged or not) that have not completed, in order.
+    sends: [VecDeque<usize>; 2],
+    selective: bool,
+    /// Private data of its connect.
+    asked: Vec<u8>,
+    /// What a rejecter gave.
+    rejected: Option<Vec<u8>>,
+    shut: bool,
+}
+
+struct Message {
+    salt: u64,
+    len: usize,
+    data: Option<u64>,
+}
+
+#[derive(Default)]
+struct Link {
+    sent: [Vec<Message>; 2],
+    /// By the end that receives.
+    received: [usize; 2],
+    answer: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Send { number: usize, ack: bool },
+    Receive { room: usize, cancelled: bool },
+}
+
+struct Op {
+    ep: usize,
+    kind: Kind,
+    /// A success is not reported.
+    quiet: bool,
+    done: bool,
+}
+
+struct Schedule {
+    sim: Simulator,
+    rng: fastrand::Rng,
+    /// No trouble, no early end: all that is sent must arrive.
+    polite: bool,
+    /// Nobody is rejected.
+    welcoming: bool,
+    sides: Vec<Side>,
+    listeners: Vec<Listener>,
+    eps: Vec<Ep>,
+    links: Vec<Link>,
+    ops: Vec<Op>,
+    held: Vec<(usize, Request, Vec<u8>)>,
+    raws: Vec<(Raw, VecDeque<Vec<u8>>)>,
+    raw_listeners: Vec<(RawListener, SocketAddr)>,
+    tally: Tally,
+}
+
+impl Schedule {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x5ced_0000);
+        let polite = rng.u8(..) < 64;
+        let sim = Simulator::with_profile(seed, Self::profile(&mut rng));
+        let mut sim = if trace { sim } else { sim.without_trace() };
+        sim.set_plan(rng.usize(2..=20));
+        let mut schedule = Self {
+            sim,
+            rng,
+            polite,
+            welcoming: false,
+            sides: Vec::new(),
+            listeners: Vec::new(),
+            eps: Vec::new(),
+            links: Vec::new(),
+            ops: Vec::new(),
+            held: Vec::new(),
+            raws: Vec::new(),
+            raw_listeners: Vec::new(),
+            tally: Tally::default(),
+        };
+        for _ in 0..schedule.rng.usize(2..=3) {
+            schedule.open_side();
+        }
+        for _ in 0..schedule.rng.usize(1..=2) {
+            schedule.open_listener();
+        }
+        schedule
+    }
+
+    fn profile(rng: &mut fastrand::Rng) -> Profile {
+        let slowest = [2_000, 50_000, 5_000_000][rng.usize(..3)];
+        Profile {
+            latency: 1_000..slowest,
+            scheduling: 100..[200, 20_000][rng.usize(..2)],
+            piece: match rng.u8(..4) {
+                0 => Piece::Whole,
+                1 => Piece::AtMost(rng.usize(1..3000)),
+                _ => Piece::Random,
+            },
+            capacity: [300, 2_000, 64 * 1024, 1 << 20][rng.usize(..4)],
+        }
+    }
+
+    fn open_side(&mut self) {
+        let process = self.sim.process();
+        let eq_size = self.rng.usize(1..=6);
+        let attr = EqAttr { size: eq_size, ..EqAttr::default() };
+        let fabric = done(self.sim.fabric(process));
+        let domain = done(self.sim.domain(fabric));
+        let eq = done(self.sim.eq_open(fabric, &attr));
+        let cq_attr = CqAttr { size: self.rng.usize(..20), ..CqAttr::default() };
+        let tx_cq = done(self.sim.cq_open(domain, &cq_attr));
+        let rx_cq = if self.rng.bool() { tx_cq } else { done(self.sim.cq_open(domain, &cq_attr)) };
+        self.sides.push(Side { fabric, domain, eq, eq_size, tx_cq, rx_cq });
+    }
+
+    fn limits(&mut self) -> TimeLimits {
+        if self.polite {
+            return TimeLimits::default();
+        }
+        let mut limit = || {
+            let millis = [1, 20, 500, 5_000][self.rng.usize(..4)];
+            Duration::from_millis(millis)
+        };
+        TimeLimits {
+            connect: Some(limit()),
+            handshake: Some(limit()),
+            decision: Some(limit()).filter(|limit| limit.as_millis() > 1),
+            shutdown: Some(limit()),
+        }
+    }
+
+    fn open_listener(&mut self) {
+        let side = self.rng.usize(..self.sides.len());
+        let family = if self.rng.bool() { Family::V4 } else { Family::V6 };
+        let process = crate::world::Process(side as u32);
+        let Some(address) = self.sim.address(process, family) else { return };
+        let pep = done(self.sim.passive_ep(self.sides[side].fabric, Some(address)));
+        done(self.sim.pep_bind(pep, self.sides[side].eq, 0));
+        if self.rng.bool() {
+            let limits = self.limits();
+            done(self.sim.set_pep_limits(pep, limits));
+        }
+        if self.rng.bool() {
+            done(self.sim.set_backlog(pep, self.rng.usize(1..4)));
+        }
+        done(World::listen(&mut self.sim, pep));
+        let address = done(self.sim.pep_name(pep));
+        self.listeners.push(Listener { side, pep, address, open: true });
+    }
+
+    fn play(&mut self) {
+        let actions = self.rng.usize(20..160);
+        for _ in 0..actions {
+            match self.rng.u8(..100) {
+                0..=9 => self.connect(),
+                10..=24 => self.read_events(),
+                25..=36 => self.receive(),
+                37..=52 => self.send(),
+                53..=60 => self.read_completions(),
+                61..=62 => self.cancel(),
+                63..=64 => self.decide_held(),
+                65..=67 if !self.polite => self.end_one(),
+                68..=72 if !self.polite => self.trouble(),
+                73..=76 if !self.polite => self.stranger(),
+                77 if !self.polite => self.close_listener(),
+                78 => {
+                    // Politeness includes that nobody is kept waiting until a limit.
+                    let most = if self.polite { 5_000 } else { 5_000_000 };
+                    let limit = Duration::from_micros(self.rng.u64(..most) >> self.rng.u8(..16));
+                    self.run_for(limit);
+                }
+                _ => {
+                    for _ in 0..self.rng.usize(1..25) {
+                        self.sim.step(Duration::from_millis(1));
+                    }
+                }
+            }
+            self.feed_strangers();
+        }
+    }
+
+    /// Trouble is over: everything has to come to its end now.
+    fn finish(&mut self) {
+        allocator::fail(0);
+        self.sim.calm();
+        let polite = self.polite;
+        let end = self.sim.now() + END;
+        while self.sim.now() < end {
+            self.feed_strangers();
+            self.read_all();
+            if polite && self.everything_arrived() {
+                break;
+            }
+            let left = end - self.sim.now();
+            if !(0..20).any(|_| self.sim.step(left)) {
+                break;
+            }
+        }
+        self.read_all();
+        self.drop_held();
+        self.run_for(END);
+        self.read_all();
+        for index in 0..self.eps.len() {
+            let phase = self.eps[index].phase;
+            assert!(phase != Phase::Starting, "endpoint {index} still connects");
+        }
+        if polite {
+            if !self.everything_arrived() {
+                for (index, ep) in self.eps.iter().enumerate() {
+                    let link = ep.link.map(|(link, end)| {
+                        let link = &self.links[link];
+                        (end, link.sent[1 - end].len(), link.received[end])
+                    });
+                    let (receives, sends) = (&ep.receives, &ep.sends);
+                    self.sim.note(|| format!("{index}: {:?} {link:?} {receives:?} {sends:?}", ep.phase));
+                }
+                panic!("not all that was sent has arrived");
+            }
+            self.end_politely();
+        }
+        self.welcoming = true;
+        for index in 0..self.listeners.len() {
+            if self.listeners[index].open {
+                self.honest_client(index);
+            }
+        }
+        self.close_everything();
+    }
+
+    fn run_for(&mut self, limit: Duration) {
+        let end = self.sim.now() + limit;
+        while self.sim.now() < end {
+            let left = end - self.sim.now();
+            self.sim.step(left);
+        }
+    }
+
+    // Connections.
+
+    fn new_ep(&mut self, side: usize, request: Option<Request>) -> Option<usize> {
+        let attr = EndpointAttr {
+            tx_size: self.rng.usize(1..40),
+            rx_size: self.rng.usize(1..40),
+            ..self.sim.endpoint_attr()
+        };
+        let (domain, eq, tx_cq, rx_cq) = {
+            let side = &self.sides[side];
+            (side.domain, side.eq, side.tx_cq, side.rx_cq)
+        };
+        let handle = self.allowed(|world| world.endpoint(domain, &attr, request), &[Errno::EINVAL])?;
+        let selective = self.rng.u8(..) < 50;
+        let tx = if selective { OpFlags::SELECTIVE_COMPLETION } else { OpFlags::empty() } | OpFlags::TRANSMIT;
+        let bound = self.allowed(
+            |world| {
+                world.ep_bind_eq(handle, eq, OpFlags::empty())?;
+                world.ep_bind_cq(handle, tx_cq, tx)?;
+                world.ep_bind_cq(handle, rx_cq, OpFlags::RECV)
+            },
+            &[],
+        );
+        if bound.is_none() {
+            done(self.sim.close_ep(handle));
+            return None;
+        }
+        let limits = self.limits();
+        done(self.sim.set_ep_limits(handle, limits));
+        self.eps.push(Ep {
+            handle,
+            side,
+            phase: Phase::Idle,
+            link: None,
+            receives: VecDeque::new(),
+            sends: Default::default(),
+            selective,
+            asked: Vec::new(),
+            rejected: None,
+            shut: false,
+        });
+        Some(self.eps.len() - 1)
+    }
+
+    /// A call that may also fail for want of memory, or with one of `errnos`.
+    fn allowed<R>(
+        &mut self,
+        call: impl FnOnce(&mut Simulator) -> kofi_core::Result<R>,
+        errnos: &[Errno],
+    ) -> Option<R> {
+        match call(&mut self.sim) {
+            Ok(result) => Some(result),
+            Err(Error::NoMemory(_)) if !self.polite => None,
+            Err(error) if errnos.contains(&error.errno()) => None,
+            Err(error) => panic!("{:?}: {error}", error.errno()),
+        }
+    }
+
+    fn connect(&mut self) {
+        if self.eps.iter().filter(|ep| ep.phase != Phase::Closed).count() > 24 {
+            return;
+        }
+        let side = self.rng.usize(..self.sides.len());
+        let address = match self.rng.u8(..20) {
+            0 if !self.polite => self.sim.closed_address(crate::world::Process(0)),
+            1 if !self.polite => {
+                let address = SocketAddr::from(([192, 0, 2, 1], 7));
+                self.sim.silence(address);
+                address
+            }
+            2..=3 if !self.polite => self.hostile_listener(),
+            _ => {
+                let listener = self.rng.usize(..self.listeners.len());
+                self.listeners[listener].address
+            }
+        };
+        let Some(index) = self.new_ep(side, None) else { return };
+        let mut asked = HONEST.to_vec();
+        asked.extend((index as u32).to_ne_bytes());
+        let extra = [0, 0, 1, 200, 248][self.rng.usize(..5)];
+        asked.extend_from_slice(contents(index as u64, extra));
+        let handle = self.eps[index].handle;
+        if self.rng.bool() && self.allowed(|world| world.enable(handle), &[]).is_some() {
+            self.receive_at(index);
+        }
+        self.eps[index].asked = asked.clone();
+        if self.allowed(|world| World::connect(world, handle, Some(address), &asked), &[]).is_some() {
+            self.eps[index].phase = Phase::Starting;
+        }
+    }
+
+    fn decide(&mut self, side: usize, request: Request, data: Vec<u8>) {
+        let asker = match data.first_chunk::<8>() {
+            Some(&[b'k', b'o', b'f', b'i', a, b, c, d]) => {
+                let index = u32::from_ne_bytes([a, b, c, d]) as usize;
+                self.eps.get(index).filter(|ep| ep.asked == data).map(|_| index)
+            }
+            _ => None,
+        };
+        let len = [0, 3, 256][self.rng.usize(..3)];
+        let answer = contents(self.rng.u64(..), len);
+        let late = [Errno::EINVAL, Errno::ETIMEDOUT];
+        if !self.welcoming && self.rng.u8(..10) == 0 {
+            match (self.allowed(|world| world.reject(request, answer), &late), asker) {
+                (None, _) => self.held.push((side, request, data)),
+                (Some(()), Some(asker)) => self.eps[asker].rejected = Some(answer.to_vec()),
+                (Some(()), None) => {}
+            }
+            return;
+        }
+        let Some(index) = self.new_ep(side, Some(request)) else {
+            self.held.push((side, request, data));
+            return;
+        };
+        let handle = self.eps[index].handle;
+        if self.rng.bool() && self.allowed(|world| world.enable(handle), &[]).is_some() {
+            self.receive_at(index);
+        }
+        if let Some(asker) = asker {
+            self.links.push(Link { answer: answer.to_vec(), ..Link::default() });
+            let link = self.links.len() - 1;
+            self.eps[index].link = Some((link, 1));
+            self.eps[asker].link = Some((link, 0));
+        }
+        match self.allowed(|world| World::accept(world, handle, answer), &late) {
+            Some(()) => self.eps[index].phase = Phase::Starting,
+            None => {
+                self.eps[index].link = None;
+                if let Some(asker) = asker {
+                    self.eps[asker].link = None;
+                }
+                self.close_ep(index);
+                self.held.push((side, request, data));
+            }
+        }
+    }
+
+    fn decide_held(&mut self) {
+        if !self.held.is_empty() {
+            let index = self.rng.usize(..self.held.len());
+            let (side, request, data) = self.held.swap_remove(index);
+            self.decide(side, request, data);
+        }
+    }
+
+    fn drop_held(&mut self) {
+        for (_, request, _) in core::mem::take(&mut self.held) {
+            self.allowed(|world| world.reject(request, &[]), &[Errno::EINVAL, Errno::ETIMEDOUT]);
+        }
+    }
+
+    // Events.
+
+    fn read_events(&mut self) {
+        let side = self.rng.usize(..self.sides.len());
+        self.read_events_of(side);
+    }
+
+    fn read_events_of(&mut self, side: usize) {
+        let mut requests = 0;
+        loop {
+            match self.sim.eq_read(self.sides[side].eq) {
+                Ok(Event::ConnectionRequest { request: Some(request), data, .. }) => {
+                    requests += 1;
+                    assert!(requests <= self.sides[side].eq_size, "more requests than the queue's size");
+                    match self.rng.u8(..10) {
+                        0 if !self.polite => self.held.push((side, request, data)),
+                        _ => self.decide(side, request, data),
+                    }
+                }
+                Ok(Event::Connected { ep, data }) => {
+                    let index = self.index(ep);
+                    let ep = &mut self.eps[index];
+                    assert_eq!(ep.phase, Phase::Starting, "FI_CONNECTED");
+                    ep.phase = Phase::Connected;
+                    self.tally.connections += 1;
+                    match ep.link {
+                        Some((link, 0)) => assert!(self.links[link].answer == data, "the answer's data"),
+                        Some(_) => assert!(data.is_empty(), "data at the passive side"),
+                        None => {}
+                    }
+                }
+                Ok(Event::Shutdown { ep, .. }) => {
+                    let index = self.index(ep);
+                    assert_eq!(self.eps[index].phase, Phase::Connected, "FI_SHUTDOWN");
+                    assert!(!self.polite || self.eps[index].shut, "FI_SHUTDOWN that nobody asked for");
+                    self.eps[index].phase = Phase::Over;
+                    self.all_complete(index);
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(Error::Empty) => return,
+                Err(Error::ErrorAvailable) => {
+                    let error = done(self.sim.eq_readerr(self.sides[side].eq, OpFlags::empty()));
+                    let Object::Endpoint(ep) = error.about else { panic!("{error:?}") };
+                    let index = self.index(ep);
+                    assert_eq!(self.eps[index].phase, Phase::Starting, "{error:?}");
+                    let rejected = self.eps[index].rejected.take();
+                    assert!(!self.polite || rejected.is_some(), "{error:?}");
+                    if !error.data.is_empty() && self.eps[index].link.is_none() && rejected.is_some() {
+                        assert_eq!(Some(error.data), rejected, "the reject's data");
+                    }
+                    self.eps[index].phase = Phase::Failed;
+                    self.tally.failures += 1;
+                    self.all_complete(index);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn index(&self, handle: Endpoint) -> usize {
+        self.eps.iter().position(|ep| ep.handle == handle).unwrap_or_else(|| panic!("{handle:?}: unknown"))
+    }
+
+    /// The endpoint has ended: nothing of it is pending once its queues have been read.
+    fn all_complete(&mut self, index: usize) {
+        let side = self.eps[index].side;
+        self.read_completions_of(side);
+        let ep = &self.eps[index];
+        let receives = ep.receives.len();
+        assert!(receives == 0, "{receives} receives of endpoint {index} are pending after its end");
+        let silent = |&&op: &&usize| !self.ops[op].quiet;
+        let sends = ep.sends.iter().flatten().filter(silent).count();
+        assert!(sends == 0, "{sends} sends of endpoint {index} are pending after its end");
+    }
+
+    // Operations.
+
+    /// A random endpoint that is not closed.
+    fn pick(&mut self) -> Option<usize> {
+        let open = |ep: &Ep| ep.phase != Phase::Closed;
+        let count = self.eps.iter().filter(|ep| open(ep)).count();
+        if count == 0 {
+            return None;
+        }
+        let nth = self.rng.usize(..count);
+        self.eps.iter().enumerate().filter(|(_, ep)| open(ep)).nth(nth).map(|(index, _)| index)
+    }
+
+    fn len(&mut self) -> usize {
+        match self.rng.u8(..100) {
+            0..=49 => self.rng.usize(..64),
+            50..=84 => self.rng.usize(..1000),
+            85..=96 => self.rng.usize(..8192),
+            _ => self.rng.usize(..LONGEST),
+        }
+    }
+
+    fn split(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut rest = bytes;
+        let mut buffers = Vec::new();
+        for _ in 0..self.rng.usize(..4) {
+            let (piece, tail) = rest.split_at(self.rng.usize(..=rest.len()));
+            buffers.push(piece.to_vec());
+            rest = tail;
+        }
+        buffers.push(rest.to_vec());
+        buffers
+    }
+
+    fn receive(&mut self) {
+        if let Some(index) = self.pick() {
+            for _ in 0..self.rng.usize(1..6) {
+                self.receive_at(index);
+            }
+        }
+    }
+
+    fn receive_at(&mut self, index: usize) {
+        // Mostly there is room for what comes.
+        let room = if self.rng.u8(..5) == 0 { self.len() } else { [64, 1000, LONGEST][self.rng.usize(..3)] };
+        self.receive_into(index, room);
+    }
+
+    fn receive_into(&mut self, index: usize, room: usize) -> bool {
+        static ZEROS: [u8; LONGEST] = [0; LONGEST];
+        let context = self.ops.len();
+        let buffers =
+            if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
+        let receive = ReceiveOp { buffers, context: context as u64, ..ReceiveOp::default() };
+        let (handle, phase) = (self.eps[index].handle, self.eps[index].phase);
+        let refusals = [Errno::EAGAIN, Errno::EOPBADSTATE, Errno::ESHUTDOWN];
+        if self.allowed(|world| world.recv(handle, receive), &refusals).is_none() {
+            return false;
+        }
+        assert!(!matches!(phase, Phase::Over | Phase::Failed), "a receive after the end");
+        let kind = Kind::Receive { room, cancelled: false };
+        self.ops.push(Op { ep: index, kind, quiet: false, done: false });
+        self.eps[index].receives.push_back(context);
+        true
+    }
+
+    fn send(&mut self) {
+        let Some(index) = self.pick() else { return };
+        for _ in 0..self.rng.usize(1..6) {
+            let (handle, phase, link) = {
+                let ep = &self.eps[index];
+                (ep.handle, ep.phase, ep.link)
+            };
+            let len = self.len();
+            let salt = self.rng.u64(..);
+            let ack = self.rng.u8(..4) == 0;
+            let (inject, quiet) = (len <= 64 && self.rng.u8(..4) == 0, self.rng.u8(..8) == 0);
+            let data = self.rng.bool().then(|| self.rng.u64(..));
+            let asked = self.rng.bool();
+            let mut flags = OpFlags::empty();
+            flags.set(OpFlags::DELIVERY_COMPLETE, ack);
+            flags.set(OpFlags::INJECT, inject);
+            flags.set(OpFlags::COMPLETION, asked);
+            let quiet = quiet || self.eps[index].selective && !asked;
+            let context = self.ops.len();
+            let bytes = contents(salt, len);
+            let buffers = if self.rng.bool() { self.split(bytes) } else { vec![bytes.to_vec()] };
+            let send = SendOp { buffers, data, flags, context: context as u64, quiet };
+            let refusals = [Errno::EAGAIN, Errno::ENOTCONN, Errno::ESHUTDOWN, Errno::EOPBADSTATE];
+            if self.allowed(|world| world.send(handle, send), &refusals).is_none() {
+                return;
+            }
+            // FI_CONNECTED may be there and unread.
+            assert!(matches!(phase, Phase::Connected | Phase::Starting), "a send in phase {phase:?}");
+            let number = match link {
+                Some((link, end)) => {
+                    self.links[link].sent[end].push(Message { salt, len, data });
+                    self.links[link].sent[end].len() - 1
+                }
+                None => 0,
+            };
+            self.ops.push(Op { ep: index, kind: Kind::Send { number, ack }, quiet, done: false });
+            self.eps[index].sends[usize::from(ack)].push_back(context);
+        }
+    }
+
+    fn cancel(&mut self) {
+        let Some(index) = self.pick() else { return };
+        let Some(&context) = self.eps[index].receives.back() else { return };
+        if self.polite {
+            return;
+        }
+        let handle = self.eps[index].handle;
+        if self.allowed(|world| world.cancel(handle, context as u64), &[Errno::ENOENT]).is_some()
+            && let Kind::Receive { cancelled, .. } = &mut self.ops[context].kind
+        {
+            *cancelled = true;
+        }
+    }
+
+    fn read_completions(&mut self) {
+        let side = self.rng.usize(..self.sides.len());
+        self.read_completions_of(side);
+    }
+
+    fn read_completions_of(&mut self, side: usize) {
+        for cq in [self.sides[side].tx_cq, self.sides[side].rx_cq] {
+            loop {
+                match self.sim.cq_read(cq) {
+                    Ok(completion) => self.completed(side, completion),
+                    Err(Error::ErrorAvailable) => {
+                        let failed = done(self.sim.cq_readerr(cq));
+                        self.failed(side, failed);
+                    }
+                    Err(Error::Empty) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    /// Marks an operation as done and gives what it was.
+    fn once(&mut self, side: usize, context: u64) -> (usize, usize, Kind) {
+        let context = context as usize;
+        let Some(op) = self.ops.get_mut(context) else { panic!("completion of nothing: {context}") };
+        assert!(!core::mem::replace(&mut op.done, true), "operation {context} completed twice");
+        let (ep, kind) = (op.ep, op.kind);
+        assert_eq!(self.eps[ep].side, side, "a completion in the wrong queue");
+        (context, ep, kind)
+    }
+
+    fn completed(&mut self, side: usize, completion: Completion) {
+        let Completion { context, flags, len, data, buffers } = completion;
+        let (context, index, kind) = self.once(side, context);
+        match kind {
+            Kind::Receive { room, cancelled } => {
+                assert!(!cancelled, "a cancelled receive succeeded");
+                assert!(flags.contains(OpFlags::RECV), "{flags:?}");
+                self.matched(index, context);
+                self.received(index, room, len as usize, 0, flags, data, &buffers);
+            }
+            Kind::Send { number, ack } => {
+                assert!(!self.ops[context].quiet, "a quiet send was reported");
+                assert!(flags.contains(OpFlags::SEND), "{flags:?}");
+                self.sent(index, context, ack);
+                if ack && let Some((link, end)) = self.eps[index].link {
+                    // Its receive must have completed before.
+                    let receiver = self.eps.iter().position(|ep| ep.link == Some((link, 1 - end)));
+                    if let Some(receiver) = receiver
+                        && self.links[link].received[1 - end] <= number
+                    {
+                        let side = self.eps[receiver].side;
+                        self.read_completions_of(side);
+                        assert!(self.links[link].received[1 - end] > number, "delivered to nobody");
+                    }
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, side: usize, failed: CompletionError) {
+        let CompletionError { context, flags, len, overflow, data, errno, buffers } = failed;
+        let (context, index, kind) = self.once(side, context);
+        self.tally.errors += 1;
+        match kind {
+            Kind::Receive { room, cancelled } if errno == Errno::ETRUNC => {
+                assert!(!cancelled && overflow > 0, "truncated by {overflow}");
+                self.matched(index, context);
+                self.received(index, room, len as usize, overflow as usize, flags, data, &buffers);
+            }
+            Kind::Receive { .. } => {
+                assert_eq!((errno, len), (Errno::ECANCELED, 0));
+                let receives = &mut self.eps[index].receives;
+                let at = receives.iter().position(|&op| op == context);
+                let _ = at.and_then(|at| receives.remove(at));
+                assert!(at.is_some(), "not pending");
+            }
+            Kind::Send { ack, .. } => {
+                assert_eq!(errno, Errno::ECANCELED);
+                let sends = &mut self.eps[index].sends[usize::from(ack)];
+                let at = sends.iter().position(|&op| op == context);
+                let _ = at.and_then(|at| sends.remove(at));
+                assert!(at.is_some(), "not pending");
+            }
+        }
+    }
+
+    /// A message has met this receive: it is the first that was not cancelled.
+    fn matched(&mut self, index: usize, context: usize) {
+        let ops = &self.ops;
+        let receives = &mut self.eps[index].receives;
+        let at = receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
+        let first = at.and_then(|at| receives.remove(at));
+        assert_eq!(first, Some(context), "a message met another receive than the first");
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn received(
+        &mut self,
+        index: usize,
+        room: usize,
+        len: usize,
+        overflow: usize,
+        flags: OpFlags,
+        data: u64,
+        buffers: &[Vec<u8>],
+    ) {
+        self.tally.messages += 1;
+        let Some((link, end)) = self.eps[index].link else { return };
+        let link = &mut self.links[link];
+        let number = link.received[end];
+        link.received[end] += 1;
+        let Some(message) = link.sent[1 - end].get(number) else { panic!("a message that nobody sent") };
+        assert_eq!(len + overflow, message.len, "length of message {number}");
+        assert_eq!(overflow, message.len.saturating_sub(room), "overflow of message {number}");
+        let has_data = flags.contains(OpFlags::REMOTE_CQ_DATA);
+        assert_eq!(has_data.then_some(data), message.data, "completion data of message {number}");
+        let mut wanted = contents(message.salt, len);
+        for buffer in buffers {
+            let part = buffer.len().min(wanted.len());
+            assert!(buffer[..part] == wanted[..part], "contents of message {number}");
+            wanted = &wanted[part..];
+        }
+        assert!(wanted.is_empty(), "message {number} does not fit");
+    }
+
+    /// A send succeeded: sends of its kind complete in order.
+    fn sent(&mut self, index: usize, context: usize, ack: bool) {
+        let ops = &self.ops;
+        let sends = &mut self.eps[index].sends[usize::from(ack)];
+        while let Some(first) = sends.pop_front() {
+            if first == context {
+                return;
+            }
+            assert!(ops[first].quiet, "send {context} completed before {first}");
+        }
+        panic!("send {context} was not pending");
+    }
+
+    // Ends.
+
+    fn end_one(&mut self) {
+        let Some(index) = self.pick() else { return };
+        if self.rng.bool() {
+            self.close_ep(index);
+        } else {
+            self.shut_down(index);
+        }
+    }
+
+    fn shut_down(&mut self, index: usize) {
+        let handle = self.eps[index].handle;
+        let refusals = [Errno::ENOTCONN, Errno::EOPBADSTATE];
+        if self.allowed(|world| world.shutdown(handle, 0), &refusals).is_some() {
+            self.eps[index].shut = true;
+        }
+    }
+
+    fn close_ep(&mut self, index: usize) {
+        let handle = self.eps[index].handle;
+        done(self.sim.close_ep(handle));
+        self.all_complete(index);
+        self.eps[index].phase = Phase::Closed;
+    }
+
+    fn close_listener(&mut self) {
+        if self.rng.u8(..4) > 0 {
+            return;
+        }
+        let index = self.rng.usize(..self.listeners.len());
+        if core::mem::replace(&mut self.listeners[index].open, false) {
+            done(self.sim.close_pep(self.listeners[index].pep));
+            self.open_listener();
+        }
+    }
+
+    // Trouble.
+
+    fn trouble(&mut self) {
+        let ep = self.pick().map(|index| self.eps[index].handle);
+        let death = if self.rng.bool() { Death::Killed } else { Death::Reset };
+        let bytes = self.rng.u64(..2000) >> self.rng.u8(..8);
+        match (self.rng.u8(..9), ep) {
+            (0, Some(ep)) => self.sim.break_connection(ep),
+            (1, Some(ep)) => self.sim.die_after(ep, bytes, death),
+            (2, _) => self.sim.next_connect_dies_after(bytes, death),
+            (3, _) => self.sim.next_accept_dies_after(bytes, death),
+            (4, _) => self.sim.no_descriptors_at_accept(self.rng.usize(1..5)),
+            (5, _) => self.sim.no_descriptors_at_connect(1),
+            (6, _) => self.sim.fail_staging(self.rng.u64(1..20)),
+            (7, _) => {
+                let profile = Self::profile(&mut self.rng);
+                self.sim.set_profile(profile);
+            }
+            _ => {
+                self.sim.fail_allocation(self.rng.u64(1..30));
+            }
+        }
+    }
+
+    /// A stream that an honest peer could send, but for one thing.
+    fn stream(&mut self, first: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 32];
+        (bytes[0], bytes[1]) = (3, first);
+        let data = self.rng.usize(..20);
+        bytes[3] = data as u8;
+        bytes[24..32].copy_from_slice(&1u64.to_ne_bytes());
+        bytes.extend(core::iter::repeat_n(b's', data));
+        for sequence in 0..self.rng.u8(..6) {
+            let (len, flags) = (self.rng.usize(..100), [0, 1, 4, 5][self.rng.usize(..4)]);
+            let header = if flags & 1 == 0 { 16 } else { 24 };
+            bytes.extend([3, 0, flags, 0, 0, 0, header, sequence]);
+            bytes.extend((u64::from(header) + len as u64).to_ne_bytes());
+            bytes.extend(core::iter::repeat_n(sequence, usize::from(header) - 16 + len));
+        }
+        for _ in 0..self.rng.usize(..3) {
+            let at = self.rng.usize(..bytes.len());
+            bytes[at] = match self.rng.u8(..3) {
+                0 => self.rng.u8(..),
+                1 => bytes[at] ^ 1 << self.rng.u8(..8),
+                _ => [0, 1, 2, 16, 24, 255][self.rng.usize(..6)],
+            };
+        }
+        if self.rng.bool() {
+            bytes.truncate(self.rng.usize(..=bytes.len()));
+        }
+        bytes
+    }
+
+    fn pieces(&mut self, bytes: &[u8]) -> VecDeque<Vec<u8>> {
+        let mut rest = bytes;
+        let mut pieces = VecDeque::new();
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(self.rng.usize(1..=rest.len()));
+            pieces.push_back(piece.to_vec());
+            rest = tail;
+        }
+        pieces
+    }
+
+    fn stranger(&mut self) {
+        if self.raws.len() > 8 {
+            return;
+        }
+        let address = self.listeners[self.rng.usize(..self.listeners.len())].address;
+        let raw = RawPeers::connect(&mut self.sim, address);
+        let bytes = self.stream(0);
+        let pieces = self.pieces(&bytes);
+        self.raws.push((raw, pieces));
+    }
+
+    fn hostile_listener(&mut self) -> SocketAddr {
+        if self.raw_listeners.is_empty() {
+            let address = SocketAddr::from(([198, 51, 100, 1], 0));
+            let listener = RawPeers::listen(&mut self.sim, address);
+            self.raw_listeners.push(listener);
+        }
+        self.raw_listeners[0].1
+    }
+
+    /// Strangers say a piece more, or go.
+    fn feed_strangers(&mut self) {
+        for index in 0..self.raw_listeners.len() {
+            while let Some(raw) = RawPeers::accept(&mut self.sim, self.raw_listeners[index].0) {
+                let first = [1, 1, 1, 6, 0][self.rng.usize(..5)];
+                let bytes = self.stream(first);
+                let pieces = self.pieces(&bytes);
+                self.raws.push((raw, pieces));
+            }
+        }
+        for index in 0..self.raws.len() {
+            if self.rng.bool() {
+                continue;
+            }
+            let raw = self.raws[index].0;
+            if self.rng.bool() {
+                RawPeers::read(&mut self.sim, raw);
+            }
+            match self.raws[index].1.pop_front() {
+                Some(piece) => RawPeers::write(&mut self.sim, raw, &piece),
+                None => match self.rng.u8(..40) {
+                    0 => self.sim.finish(raw),
+                    1 => RawPeers::close(&mut self.sim, raw),
+                    2 => RawPeers::reset(&mut self.sim, raw),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    // The end.
+
+    fn read_all(&mut self) {
+        for side in 0..self.sides.len() {
+            self.read_events_of(side);
+            self.read_completions_of(side);
+        }
+        while self.polite && !self.held.is_empty() {
+            self.decide_held();
+        }
+    }
+
+    /// Posts the receives that are missing; gives whether nothing is on its way any more.
+    fn everything_arrived(&mut self) -> bool {
+        let mut all = true;
+        for index in 0..self.eps.len() {
+            let ep = &self.eps[index];
+            all &= ep.phase != Phase::Starting;
+            all &= ep.sends.iter().flatten().all(|&op| self.ops[op].quiet);
+            if let Some((link, end)) = ep.link {
+                let missing = self.links[link].sent[1 - end].len() - self.links[link].received[end];
+                all &= missing == 0;
+                for _ in ep.receives.len()..missing {
+                    if !self.receive_into(index, LONGEST) {
+                        break;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Each connection ends by a shutdown from one side, and both are told.
+    fn end_politely(&mut self) {
+        for index in 0..self.eps.len() {
+            let Some((link, 0)) = self.eps[index].link else { continue };
+            let other = self.eps.iter().position(|ep| ep.link == Some((link, 1)));
+            if self.eps[index].phase != Phase::Connected {
+                continue;
+            }
+            let other = other.unwrap_or_else(|| panic!("a connection with one end"));
+            let ends = [index, other];
+            for end in ends {
+                self.eps[end].shut = true;
+            }
+            let first = ends[self.rng.usize(..2)];
+            self.shut_down(first);
+        }
+        self.run_for(END);
+        self.read_all();
+        for (index, ep) in self.eps.iter().enumerate() {
+            assert!(ep.phase != Phase::Connected || ep.link.is_none(), "endpoint {index} was not shut down");
+        }
+    }
+
+    /// A client that does everything right gets through.
+    fn honest_client(&mut self, listener: usize) {
+        let Listener { side: server, address, .. } = self.listeners[listener];
+        let client = self.rng.usize(..self.sides.len());
+        let was_polite = core::mem::replace(&mut self.polite, true);
+        let Some(index) = self.new_ep(client, None) else { panic!("no endpoint") };
+        let handle = self.eps[index].handle;
+        let mut asked = HONEST.to_vec();
+        asked.extend((index as u32).to_ne_bytes());
+        self.eps[index].asked = asked.clone();
+        self.eps[index].phase = Phase::Starting;
+        done(World::connect(&mut self.sim, handle, Some(address), &asked));
+        let end = self.sim.now() + END;
+        while self.eps[index].phase == Phase::Starting && self.sim.now() < end {
+            self.sim.step(Duration::from_secs(1));
+            // A stranger that lingers may end now, and that is no fault of this client.
+            self.polite = false;
+            self.read_events_of(server);
+            self.read_events_of(client);
+            while !self.held.is_empty() {
+                self.decide_held();
+            }
+        }
+        self.polite = was_polite;
+        let phase = self.eps[index].phase;
+        assert!(phase == Phase::Connected, "an honest client does not get through: {phase:?}");
+    }
+
+    fn close_everything(&mut self) {
+        for side in 0..self.sides.len() {
+            let Side { fabric, eq, .. } = self.sides[side];
+            busy(self.sim.close_fabric(fabric));
+            let eps = self.eps.iter().any(|ep| ep.side == side && ep.phase != Phase::Closed);
+            let listens = self.listeners.iter().any(|listener| listener.side == side && listener.open);
+            if eps || listens {
+                busy(self.sim.close_eq(eq));
+            }
+        }
+        let mut order: Vec<usize> = (0..self.eps.len()).collect();
+        self.rng.shuffle(&mut order);
+        let (early, late) = order.split_at(self.rng.usize(..=order.len()));
+        for &index in early {
+            self.close_open_ep(index);
+        }
+        for index in 0..self.listeners.len() {
+            if core::mem::replace(&mut self.listeners[index].open, false) {
+                done(self.sim.close_pep(self.listeners[index].pep));
+            }
+        }
+        for &index in late {
+            self.close_open_ep(index);
+        }
+        self.drop_held();
+        for index in 0..self.raws.len() {
+            RawPeers::close(&mut self.sim, self.raws[index].0);
+        }
+        self.run_for(Duration::from_secs(1));
+        self.read_all();
+        self.drop_held();
+        if let Some(op) = self.ops.iter().position(|op| !op.done && !op.quiet) {
+            panic!("operation {op} ({:?}) never completed", self.ops[op].kind);
+        }
+        let footprint = self.sim.footprint();
+        assert_eq!(footprint, crate::simulator::Footprint::default(), "something is left");
+        for side in 0..self.sides.len() {
+            let Side { fabric, domain, eq, tx_cq, rx_cq, .. } = self.sides[side];
+            busy(self.sim.close_domain(domain));
+            done(self.sim.close_cq(tx_cq));
+            if rx_cq != tx_cq {
+                done(self.sim.close_cq(rx_cq));
+            }
+            done(self.sim.close_domain(domain));
+            busy(self.sim.close_fabric(fabric));
+            done(self.sim.close_eq(eq));
+            done(self.sim.close_fabric(fabric));
+        }
+    }
+
+    fn close_open_ep(&mut self, index: usize) {
+        if self.eps[index].phase != Phase::Closed {
+            self.close_ep(index);
+        }
+    }
+}
+
+#[track_caller]
+fn done<R>(result: kofi_core::Result<R>) -> R {
+    result.unwrap_or_else(|error| panic!("{:?}: {error}", error.errno()))
+}
+
+#[track_caller]
+fn busy(result: kofi_core::Result<()>) {
+    match result {
+        Err(error) if error.errno() == Errno::EBUSY => {}
+        other => panic!("{other:?}, wanted FI_EBUSY"),
+    }
+}
