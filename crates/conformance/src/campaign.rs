@@ -18,7 +18,8 @@ use crate::allocator;
 use crate::simulator::{Piece, Profile, Simulator};
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Death, Domain, Endpoint, Event, EventQueue, Fabric, Family,
-    Faults, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, SocketAddr, World,
+    Faults, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, SocketAddr,
+    World,
 };
 
 /// The first bytes of an honest client's private data.
@@ -627,8 +628,7 @@ impl Schedule {
     fn receive_into(&mut self, index: usize, room: usize) -> bool {
         static ZEROS: [u8; LONGEST] = [0; LONGEST];
         let context = self.ops.len();
-        let buffers =
-            if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
+        let buffers = if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
         let receive = ReceiveOp { buffers, context: context as u64, ..ReceiveOp::default() };
         let (handle, phase) = (self.eps[index].handle, self.eps[index].phase);
         let refusals = [Errno::EAGAIN, Errno::EOPBADSTATE, Errno::ESHUTDOWN];
@@ -787,7 +787,8 @@ impl Schedule {
     fn matched(&mut self, index: usize, context: usize) {
         let ops = &self.ops;
         let receives = &mut self.eps[index].receives;
-        let at = receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
+        let at =
+            receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
         let first = at.and_then(|at| receives.remove(at));
         assert_eq!(first, Some(context), "a message met another receive than the first");
     }

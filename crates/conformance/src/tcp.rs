@@ -115,7 +115,7 @@ impl Tcp {
     /// Drives everything once, without waiting.
     fn drive(&self) {
         for queue in self.event_queues.objects.values() {
-            let _ = queue.peek();
+            queue.progress();
         }
         for queue in self.completion_queues.objects.values() {
             queue.progress();
@@ -236,6 +236,10 @@ impl World for Tcp {
         std::thread::sleep(NAP.min(limit));
         self.drive();
         // What has happened shows only in the queues.
+        true
+    }
+
+    fn reads_drive(&self) -> bool {
         true
     }
 
@@ -472,7 +476,11 @@ impl World for Tcp {
                 domain.endpoint(&info)?
             }
             Some(request) => {
-                domain.endpoint_for(self.requests.get(CALL, "connection request", request.0)?)?
+                let stale = Error::Stale { call: CALL, object: "connection request" };
+                let request = self.requests.objects.get_mut(&request.0).ok_or(stale)?;
+                let info = request.info_mut();
+                *info = with_attr(info.clone(), attr);
+                domain.endpoint_for(request)?
             }
         };
         Ok(Endpoint(self.endpoints.insert(ep)))

@@ -214,6 +214,8 @@ pub trait World {
     /// Lets everything make progress: until something has happened, but no longer than `limit`.
     /// Gives whether something (perhaps) happened.
     fn step(&mut self, limit: Duration) -> bool;
+    /// Whether a read of an empty queue lets everything that feeds it make progress, and tries again.
+    fn reads_drive(&self) -> bool;
     /// A new process.
     fn process(&mut self) -> Process;
     /// An address at which the process can be reached, with port 0; `None` without that family.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::domain::Domain;
 use crate::endpoint::{EpId, Incoming, Origin, State};
-use crate::time::Instant;
+use crate::time::{Deadline, Instant};
 use crate::wire::cm::{self, Assembly, Header};
 use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
 
@@ -37,7 +37,7 @@ impl Domain {
         endpoint.rx.incoming = Incoming::Answer(Assembly::answer());
         endpoint.peer = Some(dest);
         endpoint.state = State::Connecting;
-        endpoint.deadline = endpoint.limits.connect.map(|limit| now.after(limit));
+        endpoint.deadline = Deadline::start(now, endpoint.limits.connect);
         let deadline = endpoint.deadline;
         self.earliest.include(deadline);
         Ok(dest)
@@ -52,14 +52,11 @@ impl Domain {
     /// -FI_ENOCQ as for `fi_enable`, which is implied.
     pub fn check_accept(&self, ep: EpId, data: &[u8], now: Instant) -> Result<()> {
         const CALL: &str = "fi_accept";
-        let limit = self.limits.decision.unwrap_or_default();
         let endpoint = self.endpoint(CALL, ep)?;
         endpoint.check_start(CALL, false, data)?;
         match endpoint.origin {
-            Origin::Request { deadline: Some(at), .. } if at <= now => {
-                Err(Error::Expired { call: CALL, limit })
-            }
-            _ => Ok(()),
+            Origin::Request(taken) => taken.check(CALL, now),
+            Origin::Active => Ok(()),
         }
     }
 
@@ -80,7 +77,7 @@ impl Domain {
         endpoint.tx.greeting = cm::message("fi_accept", cm::Kind::Response, data)?;
         (endpoint.local, endpoint.peer) = (Some(local), Some(peer));
         endpoint.state = State::Accepting;
-        endpoint.deadline = endpoint.limits.handshake.map(|limit| now.after(limit));
+        endpoint.deadline = Deadline::start(now, endpoint.limits.handshake);
         let deadline = endpoint.deadline;
         self.earliest.include(deadline);
         Ok(())
@@ -102,7 +99,7 @@ impl Domain {
         match endpoint.state {
             State::Connected => {
                 endpoint.state = State::Draining;
-                endpoint.deadline = endpoint.limits.shutdown.map(|limit| now.after(limit));
+                endpoint.deadline = Deadline::start(now, endpoint.limits.shutdown);
                 let deadline = endpoint.deadline;
                 self.earliest.include(deadline);
                 Ok(())
@@ -145,16 +142,16 @@ impl Domain {
     }
 
     /// The peer has ended its stream, and what it sent before waits for a receive to be posted.
-    /// There is a limit for that, so that a reader of the event queue is told in the end.
+    /// There is a limit for that, from the last message on that found a receive, so that a reader of
+    /// the event queue is told in the end.
     pub fn half_closed(&mut self, ep: EpId, now: Instant) {
         if let Some(endpoint) = self.endpoints.get_mut(ep.0)
             && endpoint.is_open()
             && !endpoint.rx.half_closed
         {
             endpoint.rx.half_closed = true;
-            let limit = endpoint.limits.shutdown.map(|limit| now.after(limit));
             if endpoint.deadline.is_none() {
-                endpoint.deadline = limit;
+                endpoint.deadline = Deadline::start(now, endpoint.limits.shutdown);
             }
             let deadline = endpoint.deadline;
             self.earliest.include(deadline);
@@ -182,17 +179,14 @@ impl Domain {
             let Some(ep) = self.endpoints.key_at(index).map(EpId) else { continue };
             let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
             match endpoint.deadline {
-                Some(at) if at <= now => {
-                    let limits = endpoint.limits;
+                Some(deadline) if deadline.has_passed(now) => {
                     let reason = match endpoint.state {
-                        State::Connecting | State::Requested => {
-                            Reason::ConnectTimeout(limits.connect.unwrap_or_default())
-                        }
-                        State::Accepting => Reason::HandshakeTimeout(limits.handshake.unwrap_or_default()),
-                        State::Draining => Reason::ShutdownTimeout(limits.shutdown.unwrap_or_default()),
-                        _ => Reason::Unreceived(limits.shutdown.unwrap_or_default()),
+                        State::Connecting | State::Requested => Reason::ConnectTimeout,
+                        State::Accepting => Reason::HandshakeTimeout,
+                        State::Draining => Reason::ShutdownTimeout,
+                        _ => Reason::Unreceived,
                     };
-                    self.end(ep, reason);
+                    self.end(ep, reason(deadline.limit));
                 }
                 deadline => self.earliest.include(deadline),
             }

@@ -8,8 +8,9 @@ use crate::event_queue::Fid;
 use crate::flags::{Caps, OpFlags};
 use crate::info::Info;
 use crate::operation::{List, OpId};
+use crate::passive_endpoint::Taken;
 use crate::slab::Key;
-use crate::time::{Instant, TimeLimits};
+use crate::time::{Deadline, TimeLimits};
 use crate::wire::cm::Assembly;
 use crate::wire::header::{self, Header};
 use crate::wire::{ByteOrder, cm};
@@ -77,12 +78,7 @@ pub enum Origin {
     /// It is to connect.
     Active,
     /// It was made for a connection request, and is to accept it.
-    Request {
-        /// Order of the data headers, from the request.
-        order: ByteOrder,
-        /// Until when the request can be accepted.
-        deadline: Option<Instant>,
-    },
+    Request(Taken),
 }
 
 /// What the information record says that matters to the machine.
@@ -197,7 +193,7 @@ pub(crate) struct Endpoint {
     pub(crate) tx_cq: Option<Binding>,
     pub(crate) rx_cq: Option<Binding>,
     pub(crate) limits: TimeLimits,
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Option<Deadline>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) order: ByteOrder,
@@ -221,7 +217,7 @@ impl Endpoint {
             peer: None,
             order: match origin {
                 Origin::Active => ByteOrder::default(),
-                Origin::Request { order, .. } => order,
+                Origin::Request(taken) => taken.order,
             },
             tx: Transmit::default(),
             rx: Receive {

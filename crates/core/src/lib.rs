@@ -63,5 +63,5 @@ pub use negotiate::{Refusal, negotiate};
 pub use operation::OpId;
 pub use passive_endpoint::{PassiveEndpoint, RequestId};
 pub use reason::Reason;
-pub use time::{Instant, TimeLimits};
+pub use time::{Deadline, Instant, TimeLimits};
 pub use version::Version;

@@ -511,6 +511,11 @@ impl Domain {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
         let Some(id) = ops.take_first(&mut endpoint.rx.posted) else { return };
+        if endpoint.rx.half_closed && endpoint.state == State::Connected {
+            // The application is receiving what is left: the limit for that starts again.
+            endpoint.rx.half_closed = false;
+            endpoint.deadline = None;
+        }
         let Some(op) = ops.get_mut(id) else { return };
         if let Kind::Message { data: Some(data) } = header.kind {
             op.data = Some(data);

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::slab::{Key, Slab};
-use crate::time::{Earliest, Instant, TimeLimits};
+use crate::time::{Deadline, Earliest, Instant, TimeLimits};
 use crate::wire::ByteOrder;
 use crate::wire::cm::Assembly;
 use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
@@ -58,7 +58,7 @@ struct Connection {
     peer: SocketAddr,
     phase: Phase,
     since: Instant,
-    deadline: Option<Instant>,
+    deadline: Option<Deadline>,
 }
 
 /// A request that the application has read. It is the application's now: it outlives the passive
@@ -68,7 +68,20 @@ pub struct Taken {
     /// Order of the data headers that the peer's probe asks for.
     pub order: ByteOrder,
     /// Until when it can be decided on.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<Deadline>,
+}
+
+impl Taken {
+    /// Whether the request can still be decided on.
+    ///
+    /// # Errors
+    /// -FI_ETIMEDOUT when its limit in time has passed.
+    pub fn check(&self, call: &'static str, now: Instant) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if deadline.has_passed(now) => Err(Error::Expired { call, limit: deadline.limit }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A passive endpoint.
@@ -84,7 +97,7 @@ pub struct PassiveEndpoint {
     whole: VecDeque<RequestId>,
     dropped: Vec<(RequestId, Reason)>,
     /// The system ran out of something: nothing is accepted until then.
-    paused_until: Option<Instant>,
+    paused_until: Option<Deadline>,
     /// Length of the last pause; zero once something was accepted after it.
     last_pause: Duration,
     earliest: Earliest,
@@ -252,7 +265,7 @@ impl PassiveEndpoint {
         let all = self.connections.len() + 1;
         self.whole.try_reserve(self.arriving + 1).map_err(|_| Error::NoMemory(WHAT))?;
         self.dropped.try_reserve(all).map_err(|_| Error::NoMemory(WHAT))?;
-        let deadline = self.limits.handshake.map(|limit| now.after(limit));
+        let deadline = Deadline::start(now, self.limits.handshake);
         let phase = Phase::Arriving(Assembly::request());
         let connection = Connection { local, peer, phase, since: now, deadline };
         let id = RequestId(self.connections.insert(connection, WHAT)?);
@@ -272,9 +285,8 @@ impl PassiveEndpoint {
     pub fn accept_failed(&mut self, now: Instant) -> Option<Duration> {
         let first = self.last_pause.is_zero();
         self.last_pause = (self.last_pause * 2).clamp(Self::FIRST_PAUSE, Self::LONGEST_PAUSE);
-        let until = now.after(self.last_pause);
-        self.paused_until = Some(until);
-        self.earliest.include(Some(until));
+        self.paused_until = Deadline::start(now, Some(self.last_pause));
+        self.earliest.include(self.paused_until);
         first.then_some(self.last_pause)
     }
 
@@ -297,7 +309,7 @@ impl PassiveEndpoint {
             Ok(_) => {
                 let Some((header, data)) = assembly.finish() else { return };
                 connection.phase = Phase::Whole { order: header.order, data };
-                connection.deadline = decision.map(|limit| now.after(limit));
+                connection.deadline = Deadline::start(now, decision);
                 let deadline = connection.deadline;
                 self.earliest.include(deadline);
                 self.whole.push_back(id);
@@ -319,23 +331,17 @@ impl PassiveEndpoint {
         if !self.earliest.take_passed(now) {
             return;
         }
-        self.paused_until = self.paused_until.filter(|&until| until > now);
+        self.paused_until = self.paused_until.filter(|pause| !pause.has_passed(now));
         self.earliest.include(self.paused_until);
         for index in 0..self.connections.places() {
             let Some(key) = self.connections.key_at(index) else { continue };
             let Some(connection) = self.connections.get(key) else { continue };
             match connection.deadline {
-                Some(at) if at <= now => {
-                    let limit = match connection.phase {
-                        Phase::Arriving(_) => self.limits.handshake,
-                        Phase::Whole { .. } => self.limits.decision,
-                        Phase::Queued { .. } => {
-                            withdraw(RequestId(key));
-                            self.limits.decision
-                        }
-                    };
-                    let limit = limit.unwrap_or_default();
-                    self.drop_connection(RequestId(key), Reason::RequestTimeout(limit));
+                Some(deadline) if deadline.has_passed(now) => {
+                    if let Phase::Queued { .. } = connection.phase {
+                        withdraw(RequestId(key));
+                    }
+                    self.drop_connection(RequestId(key), Reason::RequestTimeout(deadline.limit));
                 }
                 deadline => self.earliest.include(deadline),
             }

@@ -60,6 +60,27 @@ impl Default for TimeLimits {
     }
 }
 
+/// The end of a limit in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadline {
+    /// When the time is over.
+    pub at: Instant,
+    /// How long it was.
+    pub limit: Duration,
+}
+
+impl Deadline {
+    /// A limit that starts now; none without a limit.
+    pub fn start(now: Instant, limit: Option<Duration>) -> Option<Self> {
+        limit.map(|limit| Self { at: now.after(limit), limit })
+    }
+
+    /// Whether the time is over.
+    pub fn has_passed(&self, now: Instant) -> bool {
+        self.at <= now
+    }
+}
+
 /// The time that a blocking read waits: `timeout` counts milliseconds, or what `flags` say
 /// (`FI_TIME_MS`, `FI_TIME_US`: decision D17); negative waits for ever, which is `None`.
 /// `FI_PEEK` may be among the flags.
@@ -89,9 +110,9 @@ pub fn sread_timeout(timeout: i32, flags: OpFlags) -> Result<Option<Duration>> {
 pub(crate) struct Earliest(Option<Instant>);
 
 impl Earliest {
-    pub(crate) fn include(&mut self, deadline: Option<Instant>) {
-        if let Some(at) = deadline {
-            self.0 = Some(self.0.map_or(at, |known| known.min(at)));
+    pub(crate) fn include(&mut self, deadline: Option<Deadline>) {
+        if let Some(deadline) = deadline {
+            self.0 = Some(self.0.map_or(deadline.at, |known| known.min(deadline.at)));
         }
     }
 

@@ -6,8 +6,10 @@
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
+use kofi_core::Deadline;
 use kofi_core::attr::CqAttr;
 use kofi_core::message::{Place, PostReceive, ReadPlan, Send, Step, WritePlan};
+use kofi_core::passive_endpoint::Taken;
 use kofi_core::wire::header::{self, Header};
 use kofi_core::wire::{ByteOrder, cm};
 use kofi_core::*;
@@ -101,8 +103,8 @@ fn bench(active: bool, state: State) -> Bench {
     bench
 }
 
-fn request(deadline: Option<Instant>) -> Origin {
-    Origin::Request { order: ByteOrder::Little, deadline }
+fn request(deadline: Option<Deadline>) -> Origin {
+    Origin::Request(Taken { order: ByteOrder::Little, deadline })
 }
 
 /// The states that an endpoint of that origin comes through.
@@ -224,8 +226,8 @@ fn a_refused_call_changes_nothing() {
             Errno::ETIMEDOUT,
         ),
     ];
-    let limit = START.after(Duration::from_secs(1));
-    for (origin, cases) in [(Origin::Active, active), (request(Some(limit)), passive)] {
+    let limit = Deadline::start(START, Some(Duration::from_secs(1)));
+    for (origin, cases) in [(Origin::Active, active), (request(limit), passive)] {
         for (call, errno) in cases {
             let mut bench = open(origin).bind();
             assert_eq!(call(&mut bench).unwrap_err().errno(), errno);
@@ -237,7 +239,7 @@ fn a_refused_call_changes_nothing() {
             // And the right call still works.
             match origin {
                 Origin::Active => drop(bench.domain.connect(bench.ep, Some(ADDR), b"", START).unwrap()),
-                Origin::Request { .. } => bench.domain.accept(bench.ep, ADDR, ADDR, b"", START).unwrap(),
+                Origin::Request(_) => bench.domain.accept(bench.ep, ADDR, ADDR, b"", START).unwrap(),
             }
         }
     }

@@ -6,6 +6,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::collections::HashSet;
 
+use kofi_core::Deadline;
 use kofi_core::passive_endpoint::{PassiveState, Taken};
 use kofi_core::wire::{ByteOrder, WireError, cm};
 use kofi_core::*;
@@ -135,7 +136,7 @@ fn a_request_that_was_read_has_its_deadline() {
     let mut pep = listening();
     let id = queued(&mut pep, at(Duration::from_secs(1)));
     let order = ByteOrder::from_probe(1u64.to_ne_bytes());
-    let deadline = Some(at(Duration::from_secs(61)));
+    let deadline = Deadline::start(at(Duration::from_secs(1)), Some(DECISION));
     assert_eq!(pep.take_request(id), Ok(Taken { order, deadline }));
     assert!(pep.take_request(id).is_err(), "once");
     assert_eq!(expire(&mut pep, at(DECISION * 2)), [], "the listener has nothing to do with it any more");

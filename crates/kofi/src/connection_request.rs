@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::{Error, Fid, Info, Result, SocketAddr};
 
+use crate::clock::now;
 use crate::wait::lock;
 
 /// A peer that asks for a connection. It is good for one accept or one reject; dropped without
@@ -31,6 +32,11 @@ impl Pending {
     /// The transport, for whoever asks first.
     pub(crate) fn take(&self, call: &'static str) -> Result<OwnedFd> {
         lock(&self.transport).take().ok_or(Error::Stale { call, object: "connection request" })
+    }
+
+    /// The limit for the decision has passed: the peer is let go. A later accept or reject finds that.
+    pub(crate) fn expire(&self) {
+        let _ = self.take("fi_accept");
     }
 
     /// Gives the transport back after an accept that failed: it may still be rejected.
@@ -73,6 +79,12 @@ impl ConnectionRequest {
         &self.info
     }
 
+    /// The same, to be changed before an endpoint is made with it: queue sizes, limits of segments,
+    /// which directions it uses.
+    pub fn info_mut(&mut self) -> &mut Info {
+        &mut self.info
+    }
+
     /// What the peer gave when it connected.
     pub fn data(&self) -> &[u8] {
         &self.data
@@ -85,9 +97,11 @@ impl ConnectionRequest {
     /// `fi_reject`: tells the peer, with up to 256 bytes of data.
     ///
     /// # Errors
-    /// -FI_EINVAL with too much data, or after an accept; the request stays as it was.
+    /// -FI_EINVAL with too much data, or after an accept; -FI_ETIMEDOUT when the limit for the
+    /// decision has passed. The request stays as it was.
     pub fn reject(&self, data: &[u8]) -> Result<()> {
         kofi_core::connection::reject(data)?;
+        self.pending.taken.check("fi_reject", now())?;
         (self.pending.reject)(self.pending.take("fi_reject")?, data)
     }
 }

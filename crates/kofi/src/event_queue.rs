@@ -243,6 +243,11 @@ impl EventQueue {
         self.0.with(|queue| queue.peek_error().map(|entry| (entry.fid, entry.event.clone())))
     }
 
+    /// Lets all that feeds the queue go on, and reads nothing.
+    pub fn progress(&self) {
+        self.0.waiter.drive();
+    }
+
     /// `fi_eq_write`: puts in an event of the application's own, about any object.
     ///
     /// # Errors

@@ -433,7 +433,7 @@ impl Simulator {
         }));
         self.network.set_owner(end, Owner::Request(request));
         if let Some(at) = taken.deadline {
-            self.network.at(at.nanos(), Task::RequestTimer(request));
+            self.network.at(at.at.nanos(), Task::RequestTimer(request));
         }
         Ok(request)
     }

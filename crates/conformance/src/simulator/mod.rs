@@ -418,6 +418,10 @@ impl World for Simulator {
         }
     }
 
+    fn reads_drive(&self) -> bool {
+        false
+    }
+
     fn process(&mut self) -> Process {
         self.processes += 1;
         Process(self.processes - 1)
@@ -743,7 +747,7 @@ impl World for Simulator {
                 let object = self.requests.get(request.0);
                 let object = object.filter(|object| object.end.is_some() || object.expired);
                 let taken = object.ok_or(Error::Stale { call: CALL, object: "connection request" })?.taken;
-                Origin::Request { order: taken.order, deadline: taken.deadline }
+                Origin::Request(taken)
             }
         };
         let object = self.domains.get_mut(domain.0).ok_or(Error::Stale { call: CALL, object: "domain" })?;

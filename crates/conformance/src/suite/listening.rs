@@ -172,7 +172,8 @@ pub fn clients_that_ask_at_once_get_their_own_answer(world: &mut dyn World) -> O
     PASSED
 }
 
-/// D5: a full event queue pauses the listener; no request is lost, and no more than fit are queued.
+/// D5: a full event queue pauses the listener; no request is lost, and no more than fit are queued
+/// (which shows only where a read does not let the next request in).
 pub fn a_full_event_queue_pauses_the_listener(world: &mut dyn World) -> Outcome {
     let server = Side::with_eq(world, &EqAttr { size: 2, ..EqAttr::default() });
     let client = Side::open(world);
@@ -191,7 +192,7 @@ pub fn a_full_event_queue_pauses_the_listener(world: &mut dyn World) -> Outcome 
         match world.eq_read(server.eq) {
             Ok(Event::ConnectionRequest { request: Some(request), data, .. }) => {
                 at_once += 1;
-                assert!(at_once <= 2, "more unread requests than the queue's size");
+                assert!(world.reads_drive() || at_once <= 2, "more unread requests than the queue's size");
                 assert!(!core::mem::replace(&mut seen[usize::from(data[0])], true), "a request came twice");
                 ok(world.reject(request, &[]));
             }

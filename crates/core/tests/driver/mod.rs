@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 
 use application::{ADDR, EQ};
 use kofi_core::message::{Place, Segment, Step, WritePlan};
-use kofi_core::passive_endpoint::Taken;
 use kofi_core::*;
 
 /// The kernel's buffers of one direction of a connection.
@@ -92,9 +91,9 @@ impl Host {
             if pep.poll_drop().is_some() {
                 (self.listener, self.open) = (None, false);
             } else if let Some(Event::ConnectionRequest { request, .. }) = pep.poll_request(1) {
-                let Taken { order, deadline } = pep.take_request(request).unwrap();
+                let taken = pep.take_request(request).unwrap();
                 self.listener = None;
-                let ep = self.endpoint(Origin::Request { order, deadline });
+                let ep = self.endpoint(Origin::Request(taken));
                 self.domain.accept(ep, ADDR, ADDR, b"welcome", self.now).unwrap();
             }
             return;

@@ -137,7 +137,7 @@ impl TcpDomain {
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
-            Some(pending) => Origin::Request { order: pending.taken.order, deadline: pending.taken.deadline },
+            Some(pending) => Origin::Request(pending.taken),
         };
         let fid = self.0.fabric.new_fid();
         let id = {
@@ -330,7 +330,7 @@ impl State {
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
             if let Some(socket) = connection.socket {
-                socket::close(socket);
+                socket::close(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
         }
@@ -555,7 +555,7 @@ impl State {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
                 if let Some(socket) = connection.socket.take() {
-                    socket::close(socket);
+                    socket::close(socket, connection.readable);
                 }
                 let cqs = connection.cqs.clone();
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));

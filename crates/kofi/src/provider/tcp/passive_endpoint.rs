@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 
 use super::{environment, socket};
 use crate::clock::now;
-use crate::connection_request::ConnectionRequest;
+use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
 use crate::provider::PassiveEndpointOps;
@@ -46,6 +46,8 @@ struct State {
     acceptable: bool,
     connections: Vec<Option<Connection>>,
     eq: Option<Arc<EqShared>>,
+    /// Requests that were read, and have a limit in time.
+    read: Vec<Weak<Pending>>,
     _child: Child,
 }
 
@@ -75,6 +77,7 @@ impl TcpPassiveEndpoint {
             acceptable: false,
             connections: Vec::new(),
             eq: None,
+            read: Vec::new(),
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
         Ok(Self(Arc::new(Listener {
@@ -209,6 +212,8 @@ impl Requests for Listener {
         if connection.watched {
             let _ = epoll::delete(&self.epoll, &connection.socket);
         }
+        // Nobody has looked since its time was over.
+        taken.check("fi_eq_read", now()).map_err(|_| stale.clone())?;
         let Event::ConnectionRequest { local, peer, data, .. } = &entry.event else { return Err(stale) };
         let info = Info {
             src_addr: Some(Address::from(*local)),
@@ -216,7 +221,7 @@ impl Requests for Listener {
             ..self.info.clone()
         };
         let addresses = (*local, *peer);
-        Ok(ConnectionRequest::new(
+        let request = ConnectionRequest::new(
             self.fid,
             info,
             data.clone(),
@@ -224,7 +229,11 @@ impl Requests for Listener {
             taken,
             connection.socket,
             socket::reject,
-        ))
+        );
+        if taken.deadline.is_some() {
+            state.read.push(Arc::downgrade(request.pending()));
+        }
+        Ok(request)
     }
 }
 
@@ -239,7 +248,10 @@ impl Source for Listener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        lock(&self.state).as_ref().and_then(|state| state.machine.next_deadline())
+        let state = lock(&self.state);
+        let state = state.as_ref()?;
+        let read = state.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
+        state.machine.next_deadline().into_iter().chain(read).min()
     }
 }
 
@@ -254,6 +266,13 @@ impl State {
                         && matches!(&entry.event, Event::ConnectionRequest { request: r, .. } if *r == request)
                 });
             });
+        });
+        self.read.retain(|pending| match pending.upgrade() {
+            Some(pending) if pending.taken.check("fi_accept", now).is_err() => {
+                pending.expire();
+                false
+            }
+            pending => pending.is_some(),
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;

@@ -160,7 +160,18 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
 
 /// Ends the connection in both directions, so that the peer knows even while another process has
 /// the socket, too.
-pub(super) fn close(socket: OwnedFd) {
+///
+/// Closing a socket with input that was not read makes the kernel throw away output that the peer
+/// has not got yet. So what has arrived is read first, within reason.
+pub(super) fn close(socket: OwnedFd, unread: bool) {
+    if unread {
+        let mut waste = [0; 4096];
+        for _ in 0..256 {
+            if !matches!(rustix::net::recv(&socket, &mut waste, RecvFlags::empty()), Ok((1.., _))) {
+                break;
+            }
+        }
+    }
     let _ = shutdown(&socket, Shutdown::Both);
 }
 
@@ -170,6 +181,6 @@ pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
     // The message is the first thing on this connection: it fits into the socket's buffer. A peer
     // that is gone needs no answer.
     let _ = send(&socket, &[&message], &mut Vec::new());
-    close(socket);
+    close(socket, false);
     Ok(())
 }
