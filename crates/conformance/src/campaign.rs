@@ -18,7 +18,8 @@ use crate::allocator;
 use crate::simulator::{Piece, Profile, Simulator};
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Death, Domain, Endpoint, Event, EventQueue, Fabric, Family,
-    Faults, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, SocketAddr, World,
+    Faults, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, SocketAddr,
+    World,
 };
 
 /// The first bytes of an honest client's private data.
@@ -307,7 +308,7 @@ impl Schedule {
                 break;
             }
             let left = end - self.sim.now();
-            if !(0..20).any(|_| self.sim.step(left)) {
+            if !self.sim.step(left) {
                 break;
             }
         }
@@ -580,7 +581,13 @@ impl Schedule {
 
     /// A random endpoint that is not closed.
     fn pick(&mut self) -> Option<usize> {
-        let open = |ep: &Ep| ep.phase != Phase::Closed;
+        // Mostly one that can do something.
+        let connected = self.rng.u8(..4) > 0 && self.eps.iter().any(|ep| ep.phase == Phase::Connected);
+        let open = |ep: &Ep| match ep.phase {
+            Phase::Connected => true,
+            Phase::Closed => false,
+            _ => !connected,
+        };
         let count = self.eps.iter().filter(|ep| open(ep)).count();
         if count == 0 {
             return None;
@@ -620,15 +627,18 @@ impl Schedule {
 
     fn receive_at(&mut self, index: usize) {
         // Mostly there is room for what comes.
-        let room = if self.rng.u8(..5) == 0 { self.len() } else { [64, 1000, LONGEST][self.rng.usize(..3)] };
+        let room = if self.rng.u8(..5) == 0 {
+            self.len()
+        } else {
+            [64, 1000, 1000, 8192, 8192, LONGEST][self.rng.usize(..6)]
+        };
         self.receive_into(index, room);
     }
 
     fn receive_into(&mut self, index: usize, room: usize) -> bool {
         static ZEROS: [u8; LONGEST] = [0; LONGEST];
         let context = self.ops.len();
-        let buffers =
-            if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
+        let buffers = if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
         let receive = ReceiveOp { buffers, context: context as u64, ..ReceiveOp::default() };
         let (handle, phase) = (self.eps[index].handle, self.eps[index].phase);
         let refusals = [Errno::EAGAIN, Errno::EOPBADSTATE, Errno::ESHUTDOWN];
@@ -787,7 +797,8 @@ impl Schedule {
     fn matched(&mut self, index: usize, context: usize) {
         let ops = &self.ops;
         let receives = &mut self.eps[index].receives;
-        let at = receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
+        let at =
+            receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
         let first = at.and_then(|at| receives.remove(at));
         assert_eq!(first, Some(context), "a message met another receive than the first");
     }

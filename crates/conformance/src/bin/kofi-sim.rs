@@ -90,7 +90,8 @@ fn main() -> ExitCode {
     if let Some(seed) = options.seed {
         return replay(seed);
     }
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64 >> 10 << 20);
+    let clock =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64 >> 10 << 20);
     let from = if options.fixed { 1 } else { options.from.unwrap_or(clock) };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
