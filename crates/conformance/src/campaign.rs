@@ -38,6 +38,8 @@ pub struct Tally {
     pub connections: u64,
     /// Attempts to connect that failed, as they should.
     pub failures: u64,
+    /// Sends posted.
+    pub sends: u64,
     /// Messages received.
     pub messages: u64,
     /// Operations that completed with an error.
@@ -52,6 +54,7 @@ impl Tally {
         self.happened += other.happened;
         self.connections += other.connections;
         self.failures += other.failures;
+        self.sends += other.sends;
         self.messages += other.messages;
         self.errors += other.errors;
         self.virtual_time += other.virtual_time;
@@ -160,6 +163,8 @@ struct Schedule {
     polite: bool,
     /// Nobody is rejected.
     welcoming: bool,
+    /// Endpoints open at the same time, from connects.
+    most_eps: usize,
     sides: Vec<Side>,
     listeners: Vec<Listener>,
     eps: Vec<Ep>,
@@ -175,6 +180,7 @@ impl Schedule {
     fn new(seed: u64, trace: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5ced_0000);
         let polite = rng.u8(..) < 64;
+        let most_eps = [2, 4, 8, 24][rng.usize(..4)];
         let sim = Simulator::with_profile(seed, Self::profile(&mut rng));
         let mut sim = if trace { sim } else { sim.without_trace() };
         sim.set_plan(rng.usize(2..=20));
@@ -183,6 +189,7 @@ impl Schedule {
             rng,
             polite,
             welcoming: false,
+            most_eps,
             sides: Vec::new(),
             listeners: Vec::new(),
             eps: Vec::new(),
@@ -265,21 +272,21 @@ impl Schedule {
     }
 
     fn play(&mut self) {
-        let actions = self.rng.usize(20..160);
+        let actions = self.rng.usize(40..280);
         for _ in 0..actions {
             match self.rng.u8(..100) {
-                0..=9 => self.connect(),
-                10..=24 => self.read_events(),
-                25..=36 => self.receive(),
-                37..=52 => self.send(),
-                53..=60 => self.read_completions(),
-                61..=62 => self.cancel(),
-                63..=64 => self.decide_held(),
-                65..=67 if !self.polite => self.end_one(),
-                68..=72 if !self.polite => self.trouble(),
-                73..=76 if !self.polite => self.stranger(),
-                77 if !self.polite => self.close_listener(),
-                78 => {
+                0..=5 => self.connect(),
+                6..=17 => self.read_events(),
+                18..=29 => self.receive(),
+                30..=44 => self.send(),
+                45..=52 => self.read_completions(),
+                53..=54 => self.cancel(),
+                55..=56 => self.decide_held(),
+                57..=58 if !self.polite => self.end_one(),
+                59..=61 if !self.polite => self.trouble(),
+                62..=64 if !self.polite => self.stranger(),
+                65 if !self.polite => self.close_listener(),
+                66 => {
                     // Politeness includes that nobody is kept waiting until a limit.
                     let most = if self.polite { 5_000 } else { 5_000_000 };
                     let limit = Duration::from_micros(self.rng.u64(..most) >> self.rng.u8(..16));
@@ -308,7 +315,7 @@ impl Schedule {
                 break;
             }
             let left = end - self.sim.now();
-            if !(0..20).any(|_| self.sim.step(left)) {
+            if !self.sim.step(left) {
                 break;
             }
         }
@@ -410,7 +417,7 @@ impl Schedule {
     }
 
     fn connect(&mut self) {
-        if self.eps.iter().filter(|ep| ep.phase != Phase::Closed).count() > 24 {
+        if self.eps.iter().filter(|ep| ep.phase != Phase::Closed).count() >= self.most_eps {
             return;
         }
         let side = self.rng.usize(..self.sides.len());
@@ -581,7 +588,13 @@ impl Schedule {
 
     /// A random endpoint that is not closed.
     fn pick(&mut self) -> Option<usize> {
-        let open = |ep: &Ep| ep.phase != Phase::Closed;
+        // Mostly one that can do something.
+        let connected = self.rng.u8(..4) > 0 && self.eps.iter().any(|ep| ep.phase == Phase::Connected);
+        let open = |ep: &Ep| match ep.phase {
+            Phase::Connected => true,
+            Phase::Closed => false,
+            _ => !connected,
+        };
         let count = self.eps.iter().filter(|ep| open(ep)).count();
         if count == 0 {
             return None;
@@ -612,7 +625,15 @@ impl Schedule {
     }
 
     fn receive(&mut self) {
-        if let Some(index) = self.pick() {
+        let waits = |ep: &Ep| {
+            ep.link.is_some_and(|(link, end)| {
+                let link = &self.links[link];
+                ep.phase == Phase::Connected && link.sent[1 - end].len() > link.received[end] + ep.receives.len()
+            })
+        };
+        let waiting = self.eps.iter().position(waits);
+        let waiting = waiting.filter(|_| self.rng.u8(..3) > 0);
+        if let Some(index) = waiting.or_else(|| self.pick()) {
             for _ in 0..self.rng.usize(1..6) {
                 self.receive_at(index);
             }
@@ -621,7 +642,11 @@ impl Schedule {
 
     fn receive_at(&mut self, index: usize) {
         // Mostly there is room for what comes.
-        let room = if self.rng.u8(..5) == 0 { self.len() } else { [64, 1000, LONGEST][self.rng.usize(..3)] };
+        let room = if self.rng.u8(..5) == 0 {
+            self.len()
+        } else {
+            [64, 1000, 1000, 8192, 8192, LONGEST][self.rng.usize(..6)]
+        };
         self.receive_into(index, room);
     }
 
@@ -668,6 +693,7 @@ impl Schedule {
             if self.allowed(|world| world.send(handle, send), &refusals).is_none() {
                 return;
             }
+            self.tally.sends += 1;
             // FI_CONNECTED may be there and unread.
             assert!(matches!(phase, Phase::Connected | Phase::Starting), "a send in phase {phase:?}");
             let number = match link {

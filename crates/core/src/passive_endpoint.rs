@@ -410,8 +410,10 @@ impl PassiveEndpoint {
 
     fn drop_connection(&mut self, id: RequestId, reason: Reason) {
         if let Some(connection) = self.connections.remove(id.0) {
-            if let Phase::Arriving(_) = connection.phase {
-                self.arriving -= 1;
+            match connection.phase {
+                Phase::Arriving(_) => self.arriving -= 1,
+                Phase::Whole { .. } => self.whole.retain(|&whole| whole != id),
+                Phase::Queued { .. } => {}
             }
             self.dropped.push((id, reason));
         }
@@ -421,6 +423,27 @@ impl PassiveEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_that_is_dropped_while_it_waits_for_room_holds_up_nobody() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let drops: [fn(&mut PassiveEndpoint, RequestId); 2] =
+            [|pep, id| pep.lost(id), |pep, _| pep.expire(Instant::from_nanos(u64::MAX), |_| unreachable!())];
+        for drop in drops {
+            let limits = TimeLimits { decision: Some(Duration::from_secs(1)), ..TimeLimits::default() };
+            let mut pep = PassiveEndpoint::new(limits);
+            pep.bind(true, 0).unwrap();
+            pep.listening();
+            let now = Instant::from_nanos(0);
+            let id = pep.accepted(address, address, now).unwrap();
+            let request = crate::wire::cm::message("test", crate::wire::cm::Kind::Request, &[]).unwrap();
+            pep.received(id, &request, now);
+            assert!(!pep.wants_accept(1), "it waits for room");
+            drop(&mut pep, id);
+            assert!(pep.poll_drop().is_some());
+            assert!(pep.wants_accept(1));
+        }
+    }
 
     #[test]
     fn a_newcomer_does_not_get_the_place_of_the_one_dropped_for_it() {

@@ -304,6 +304,8 @@ impl Simulator {
     // Passive endpoints.
 
     fn drive_passive(&mut self, pep: PassiveEndpoint) {
+        // What waits for room goes first; then there may be room to accept more.
+        self.pump_passive(pep);
         loop {
             let now = self.instant();
             let room = self.room(pep);
@@ -314,7 +316,8 @@ impl Simulator {
             }
             if self.no_accept > 0 {
                 self.no_accept -= 1;
-                inside(|| object.machine.accept_failed(now));
+                let pause = inside(|| object.machine.accept_failed(now));
+                self.trace.add(self.network.now, || format!("pep {}: no descriptor, {pause:?}", pep.0));
                 break;
             }
             let Some(end) = self.network.accept(listener) else { break };
@@ -330,7 +333,10 @@ impl Simulator {
                     self.network.set_owner(end, Owner::Arriving(pep, id));
                     self.network.soon(Task::Arriving(pep, id));
                 }
-                Err(_) => self.network.close(end),
+                Err(error) => {
+                    self.trace.add(self.network.now, || format!("pep {}: {error}", pep.0));
+                    self.network.close(end);
+                }
             }
             // A crowd pushes out the silent.
             self.pump_passive(pep);
@@ -362,21 +368,28 @@ impl Simulator {
                 }
             }
         }
-        self.pump_passive(pep);
+        self.drive_passive(pep);
     }
 
     fn passive_time(&mut self, pep: PassiveEndpoint) {
         let now = self.instant();
         let Some(object) = self.passives.get_mut(pep.0) else { return };
+        self.trace.add(self.network.now, || format!("pep {}: time", pep.0));
         object.timer = None;
         let mut withdrawn = Vec::new();
         object.machine.expire(now, |id| withdrawn.push(id));
-        if let Some(queue) = object.eq.and_then(|eq| self.queues.get_mut(eq.0)) {
+        let eq = object.eq;
+        if !withdrawn.is_empty()
+            && let Some(eq) = eq
+            && let Some(queue) = self.queues.get_mut(eq.0)
+        {
             let fid = Tag::Passive.fid(pep.0);
             queue.machine.withdraw(|entry| {
                 entry.fid == fid
                     && matches!(&entry.event, CoreEvent::ConnectionRequest { request, .. } if withdrawn.contains(request))
             });
+            // Other listeners may wait for that room.
+            self.room_made(eq);
         }
         self.drive_passive(pep);
     }

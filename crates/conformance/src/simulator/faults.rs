@@ -56,8 +56,9 @@ impl Faults for Simulator {
     }
 
     fn fail_allocation(&mut self, nth: u64) -> bool {
+        let installed = allocator::installed();
         allocator::fail(nth);
-        allocator::installed()
+        installed
     }
 
     fn calm(&mut self) {

@@ -310,7 +310,7 @@ impl Simulator {
     }
 
     /// Room has come up in the queue: listeners that wait for it go on.
-    fn room_made(&mut self, eq: EventQueue) {
+    pub(crate) fn room_made(&mut self, eq: EventQueue) {
         let Self { passives, network, .. } = self;
         for (index, passive) in passives.iter() {
             if passive.eq == Some(eq) && passive.listener.is_some() {
@@ -898,6 +898,9 @@ impl World for Simulator {
         let (domain, eq) = (endpoint.domain, endpoint.eq);
         if let Some(queue) = eq.and_then(|eq| self.queues.get_mut(eq.0)) {
             queue.machine.unbind_endpoint(Tag::Endpoint.fid(ep.0));
+        }
+        if let Some(eq) = eq {
+            self.room_made(eq);
         }
         self.endpoints.remove(ep.0);
         self.pump(domain);

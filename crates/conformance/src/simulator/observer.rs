@@ -83,7 +83,7 @@ impl Observer {
         let mut size = u64::from_ne_bytes([
             head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
         ]);
-        if *self.swapped.get_or_insert(size > 1 << 48) {
+        if *self.swapped.get_or_insert(size >= 1 << 40) {
             (flags, size) = (flags.swap_bytes(), size.swap_bytes());
         }
         let wanted = match (op, op_data) {
