@@ -37,8 +37,14 @@ const SEGMENTS: usize = 64;
 /// Bytes read from one connection before others get their turn.
 const READ_BUDGET: usize = 4 << 20;
 const EVENTS: usize = 64;
-/// Of so many polls, one asks for events of all endpoints.
-const EVENTS_EVERY: u32 = 8;
+/// Sends up to so many bytes can wait for others, to leave with them by one write.
+const DEFER_LEN: u64 = 2048;
+/// So many can wait.
+const DEFER_COUNT: u32 = 64;
+/// An application that posts at shorter intervals is about to post more, or to read completions.
+const DEFER_INTERVAL: Duration = Duration::from_micros(10);
+/// While only one endpoint receives, so many polls at most look at nothing else.
+const MAX_HOT_POLLS: u32 = 64;
 
 pub(super) struct TcpDomain(Arc<Shared>);
 
@@ -61,7 +67,9 @@ pub(super) struct State {
     ready: VecDeque<EpId>,
     /// The endpoint that received last: polled without asking for events first.
     hot: Option<EpId>,
-    polls: u32,
+    /// Polls of the hot endpoint until events are asked for, and how many there are in a row.
+    hot_polls: u32,
+    hot_limit: u32,
     scratch: Vec<u8>,
     plan: WritePlan,
     /// Small pieces of a write, put together.
@@ -78,6 +86,9 @@ struct Connection {
     ended: bool,
     /// Writing has failed.
     broken: Option<Errno>,
+    /// Sends that wait for others.
+    deferred: u32,
+    last_send: Instant,
     /// It is in [`State::ready`].
     queued: bool,
     /// Bytes that were read and wait for a receive to be posted.
@@ -97,6 +108,8 @@ impl Connection {
             writable: false,
             ended: false,
             broken: None,
+            deferred: 0,
+            last_send: Instant::from_nanos(0),
             queued: false,
             kept: Vec::new(),
             kept_used: 0,
@@ -115,7 +128,8 @@ impl TcpDomain {
             queues: HashMap::new(),
             ready: VecDeque::new(),
             hot: None,
-            polls: 0,
+            hot_polls: 0,
+            hot_limit: 1,
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
             joined: Vec::with_capacity(socket::JOIN),
@@ -223,6 +237,7 @@ impl State {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
+        let mut others = false;
         for event in events.iter().take(count) {
             let index = event.data.u64() as usize;
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
@@ -233,8 +248,12 @@ impl State {
             connection.writable |= is(EventFlags::OUT) || over;
             connection.ended |= over;
             let ep = connection.id;
+            others |= self.hot != Some(ep);
             self.enqueue(ep);
         }
+        // The more endpoints receive, the less it is worth to look at one of them.
+        self.hot_limit = if others { 1 } else { (self.hot_limit * 2).min(MAX_HOT_POLLS) };
+        self.hot_polls = self.hot_limit;
         for _ in 0..self.ready.len() {
             let Some(ep) = self.ready.pop_front() else { break };
             if let Some(connection) = self.connection(ep) {
@@ -251,12 +270,13 @@ impl State {
     /// As [`progress`](Self::progress), for a reader that polls: mostly the next message comes where
     /// the last one came, and one call to the system instead of two finds it.
     fn poll(&mut self, epoll: &OwnedFd) {
-        self.polls = self.polls.wrapping_add(1);
-        if !self.polls.is_multiple_of(EVENTS_EVERY)
+        if self.ready.is_empty()
+            && self.hot_polls > 0
             && let Some(ep) = self.hot
             && let Some(connection) = self.connection(ep)
         {
             connection.readable = true;
+            self.hot_polls -= 1;
             self.service(ep);
             return;
         }
@@ -324,6 +344,7 @@ impl State {
 
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
     pub(super) fn close(&mut self, ep: EpId) {
+        self.flush(ep);
         if self.machine.close_endpoint(ep).is_err() {
             return;
         }
@@ -349,12 +370,31 @@ impl State {
         }
     }
 
+    /// Writes a send that was just posted, or lets it wait for those that are about to follow.
+    ///
+    /// It waits only while completions of earlier sends are unread, so that the application has to
+    /// come back, and only behind posts in quick succession. Whatever makes progress writes it.
+    pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
+        let Self { machine, connections, .. } = self;
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
+        let now = now();
+        let quick = now.until(connection.last_send) < DEFER_INTERVAL;
+        connection.last_send = now;
+        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
+        if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
+            connection.deferred += 1;
+            return self.enqueue(ep);
+        }
+        self.flush(ep);
+    }
+
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
         let Self { machine, connections, memory, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         let mut broken = false;
+        connection.deferred = 0;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
             let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();

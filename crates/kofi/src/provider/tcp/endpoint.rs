@@ -232,7 +232,7 @@ impl TcpEndpoint {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
                 state.remember(op, buffers);
-                state.flush(self.id);
+                state.flush_or_defer(self.id, send.len);
                 state.settle_endpoint(self.id);
                 Ok(())
             }
