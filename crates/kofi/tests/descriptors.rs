@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, pair};
 use kofi::{Errno, Event};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getrlimit, pidfd_getfd, setrlimit};
 
 fn open() -> Vec<i32> {
     let mut fds: Vec<i32> = std::fs::read_dir("/proc/self/fd")
@@ -33,6 +33,18 @@ fn descriptors() {
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
         assert_ne!(u32::from_str_radix(flags, 8).unwrap() & 0o2_000_000, 0, "descriptor {fd}: {info}");
     }
+
+    // Small messages leave at once, at both ends.
+    let pid = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+    let mut sockets = 0;
+    for fd in open().into_iter().filter(|fd| !before.contains(fd)) {
+        let Ok(copy) = pidfd_getfd(&pid, fd, PidfdGetfdFlags::empty()) else { continue };
+        if let Ok(nodelay) = rustix::net::sockopt::tcp_nodelay(&copy) {
+            assert!(nodelay, "descriptor {fd}");
+            sockets += 1;
+        }
+    }
+    assert_eq!(sockets, 3, "a listener and two ends");
 
     // Connections give theirs back.
     let mut counts = Vec::new();

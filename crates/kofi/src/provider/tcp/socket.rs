@@ -71,11 +71,10 @@ pub(super) fn start_listening(socket: &OwnedFd, backlog: usize) -> Result<()> {
     listen(socket, backlog).map_err(|errno| system("fi_listen", errno))
 }
 
-/// The next connection, with our address and the peer's.
+/// The next connection, with our address and the peer's. It is without delay as the listener is.
 pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
     let (socket, peer) = acceptfrom_with(listener, FLAGS)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or(Errno::CONNABORTED)?;
-    sockopt::set_tcp_nodelay(&socket, true)?;
     let local = local(&socket)?;
     Ok((socket, local, peer))
 }
@@ -84,6 +83,13 @@ pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<(OwnedFd, SocketA
 pub(super) fn start_connecting(source: Option<SocketAddr>, dest: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = stream(dest)?;
     if let Some(source) = source.filter(|source| source.is_ipv4() == dest.is_ipv4()) {
+        if source.port() == 0 {
+            // A port is then found when the destination is known: far more are free, and it is quick
+            // even with many connections that have just ended.
+            let no_port = nix::sys::socket::sockopt::IpBindAddressNoPort;
+            nix::sys::socket::setsockopt(&socket, no_port, &true)
+                .map_err(|errno| Errno::from_raw_os_error(errno as i32))?;
+        }
         bind(&socket, &source)?;
     }
     match connect(&socket, dest) {
