@@ -2,6 +2,7 @@
 //! The `kofi` command.
 
 mod failure;
+mod pingpong;
 mod tour;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ struct Kofi {
 #[derive(Subcommand)]
 enum Command {
     Tour(tour::Options),
+    Pingpong(pingpong::Options),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let result = match kofi.command {
         None => tour::run(&kofi.tour),
         Some(Command::Tour(options)) => tour::run(&options),
+        Some(Command::Pingpong(options)) => pingpong::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
