@@ -86,6 +86,8 @@ pub struct WritePlan {
     segments: Vec<Segment>,
     bytes: Vec<u8>,
     limit: usize,
+    /// Bytes that `bytes` has memory for.
+    room: usize,
 }
 
 impl WritePlan {
@@ -94,8 +96,8 @@ impl WritePlan {
     /// # Errors
     /// -FI_ENOMEM.
     pub fn new(segments: usize) -> Result<Self> {
-        let mut plan = Self { segments: Vec::new(), bytes: Vec::new(), limit: segments };
         let room = (segments / 2 + 1) * MAX_LEN + crate::wire::cm::MAX_LEN;
+        let mut plan = Self { segments: Vec::new(), bytes: Vec::new(), limit: segments, room };
         let reserved = plan.segments.try_reserve_exact(segments + 1).and(plan.bytes.try_reserve_exact(room));
         reserved.map_err(|_| Error::NoMemory("a plan of what to write"))?;
         Ok(plan)
@@ -121,9 +123,9 @@ impl WritePlan {
         self.bytes.clear();
     }
 
-    /// Room for one more record.
+    /// Room for one more record. Records without a payload share a segment, but not without end.
     fn has_room(&self) -> bool {
-        self.segments.len() + 2 <= self.limit
+        self.segments.len() + 2 <= self.limit && self.bytes.len() + MAX_LEN <= self.room
     }
 
     fn push_bytes(&mut self, bytes: &[u8], skip: &mut u64) {
@@ -581,5 +583,82 @@ impl Receive {
             self.have += piece.len();
             used += piece.len();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::completion_queue::CqId;
+    use crate::endpoint::{EndpointAttr, Origin};
+    use crate::flags::Caps;
+    use crate::time::{Instant, TimeLimits};
+    use crate::{Fid, SocketAddr, wire::cm};
+
+    const LIMIT: usize = 1000;
+
+    /// A connected endpoint, by way of an accept.
+    fn connected() -> (Domain, EpId, CqId) {
+        let mut domain = Domain::new(TimeLimits::default());
+        let attr = EndpointAttr {
+            caps: Caps::empty(),
+            tx_size: LIMIT,
+            rx_size: LIMIT,
+            inject_size: 64,
+            tx_iov_limit: 4,
+            rx_iov_limit: 4,
+            max_msg_size: u64::MAX,
+            dest_addr: None,
+        };
+        let origin = Origin::Request { order: ByteOrder::Little, deadline: None };
+        let cq = domain.open_cq(&crate::attr::CqAttr::default()).unwrap();
+        let ep = domain.open_endpoint(Fid(1), attr, origin).unwrap();
+        domain.bind_eq(ep, Fid(2), true, OpFlags::empty()).unwrap();
+        domain.bind_cq(ep, cq, OpFlags::TRANSMIT | OpFlags::RECV).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        domain.accept(ep, address, address, &[], Instant::from_nanos(0)).unwrap();
+        domain.sent(ep, cm::HEADER_LEN);
+        assert_eq!(domain.state(ep), Ok(State::Connected));
+        (domain, ep, cq)
+    }
+
+    /// Writes all there is by plans of `segments` segments; gives the number of bytes.
+    fn write_all(domain: &mut Domain, ep: EpId, segments: usize) -> usize {
+        let mut plan = WritePlan::new(segments).unwrap();
+        let memory = plan.bytes.capacity();
+        let mut total = 0;
+        loop {
+            domain.plan_write(ep, &mut plan);
+            assert_eq!(plan.bytes.capacity(), memory, "a plan asks for memory only when it is made");
+            assert!(plan.segments().len() <= segments);
+            if plan.is_empty() {
+                return total;
+            }
+            total += plan.bytes().len();
+            domain.sent(ep, plan.bytes().len());
+        }
+    }
+
+    #[test]
+    fn records_without_a_payload_do_not_outgrow_a_plan() {
+        for segments in [2, 3, 16] {
+            let (mut domain, ep, _) = connected();
+            for _ in 0..LIMIT {
+                domain.post_send(ep, &Send::default()).unwrap();
+            }
+            assert_eq!(write_all(&mut domain, ep, segments), LIMIT * BASE_LEN);
+        }
+    }
+
+    #[test]
+    fn acknowledgements_do_not_outgrow_a_plan() {
+        let (mut domain, ep, _) = connected();
+        let mut bytes = [0; MAX_LEN];
+        let len = Header::message(0, None, true).emit(ByteOrder::Little, 0, &mut bytes);
+        for _ in 0..LIMIT {
+            domain.post_receive(ep, &PostReceive::default()).unwrap();
+            assert_eq!(domain.take(ep, &bytes[..len]), Step::Used(len));
+        }
+        assert_eq!(write_all(&mut domain, ep, 16), LIMIT * BASE_LEN);
     }
 }
