@@ -327,6 +327,12 @@ impl Schedule {
             let phase = self.eps[index].phase;
             assert!(phase != Phase::Starting, "endpoint {index} still connects");
         }
+        for (index, ep) in self.eps.iter().enumerate() {
+            let Some((link, end)) = ep.link.filter(|_| ep.phase == Phase::Connected) else { continue };
+            let other = self.eps.iter().find(|other| other.link == Some((link, 1 - end)));
+            let gone = other.is_none_or(|other| other.phase != Phase::Connected);
+            assert!(!gone, "endpoint {index} does not notice that its peer has gone");
+        }
         if polite {
             if !self.everything_arrived() {
                 for (index, ep) in self.eps.iter().enumerate() {
@@ -670,7 +676,12 @@ impl Schedule {
 
     fn send(&mut self) {
         let Some(index) = self.pick() else { return };
-        for _ in 0..self.rng.usize(1..6) {
+        let count = self.rng.usize(1..6);
+        self.send_at(index, count);
+    }
+
+    fn send_at(&mut self, index: usize, count: usize) {
+        for _ in 0..count {
             let (handle, phase, link) = {
                 let ep = &self.eps[index];
                 (ep.handle, ep.phase, ep.link)
@@ -802,6 +813,7 @@ impl Schedule {
             }
             Kind::Send { ack, .. } => {
                 assert_eq!(errno, Errno::ECANCELED);
+                assert!(!self.polite, "send {context} failed");
                 let sends = &mut self.eps[index].sends[usize::from(ack)];
                 let at = sends.iter().position(|&op| op == context);
                 let _ = at.and_then(|at| sends.remove(at));
@@ -1059,11 +1071,19 @@ impl Schedule {
             for end in ends {
                 self.eps[end].shut = true;
             }
-            let first = ends[self.rng.usize(..2)];
+            let which = self.rng.usize(..2);
+            let first = ends[which];
+            // A shutdown sends what is queued, and waits for what is to be acknowledged.
+            for _ in 0..self.rng.usize(..4) {
+                if self.receive_into(ends[1 - which], LONGEST) {
+                    self.send_at(first, 1);
+                }
+            }
             self.shut_down(first);
         }
         self.run_for(END);
         self.read_all();
+        assert!(self.everything_arrived(), "a shutdown has lost something");
         for (index, ep) in self.eps.iter().enumerate() {
             assert!(ep.phase != Phase::Connected || ep.link.is_none(), "endpoint {index} was not shut down");
         }

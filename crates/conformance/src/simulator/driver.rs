@@ -289,9 +289,7 @@ impl Simulator {
             }
         }
         while let Some(op) = inside(|| object.machine.poll_released()) {
-            if let Some(memory) = object.memory.get_mut(op.index()) {
-                memory.clear();
-            }
+            object.forget(op);
         }
         if let Some(at) = object.machine.next_deadline()
             && object.timer.is_none_or(|timer| at < timer)

@@ -128,7 +128,18 @@ struct DomainObject {
     endpoints: Vec<Option<Endpoint>>,
     /// Buffers of each operation, by the machine's number.
     memory: Vec<Vec<Vec<u8>>>,
+    /// Operations that have memory, and the most that ever had at the same time.
+    live: usize,
+    most_live: usize,
     timer: Option<kofi_core::Instant>,
+}
+
+impl DomainObject {
+    /// The operation has ended: its memory is the application's again.
+    fn forget(&mut self, op: kofi_core::OpId) -> Vec<Vec<u8>> {
+        self.live -= 1;
+        self.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default()
+    }
 }
 
 struct CqObject {
@@ -359,7 +370,12 @@ impl Simulator {
     }
 
     fn keep(&mut self, ep: Endpoint, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
-        if let Ok((_, domain, _)) = self.parts(ep, "") {
+        if let Ok((_, domain, network)) = self.parts(ep, "") {
+            domain.live += 1;
+            domain.most_live = domain.most_live.max(domain.live);
+            if op.index() >= domain.most_live {
+                network.breaches.push(format!("operation {} of at most {}", op.index(), domain.most_live));
+            }
             if domain.memory.len() <= op.index() {
                 domain.memory.resize(op.index() + 1, Vec::new());
             }
@@ -671,6 +687,8 @@ impl World for Simulator {
             machine: kofi_core::Domain::new(TimeLimits::default()),
             endpoints: Vec::new(),
             memory: Vec::new(),
+            live: 0,
+            most_live: 0,
             timer: None,
         })))
     }
@@ -694,7 +712,7 @@ impl World for Simulator {
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, done) = inside(|| domain.machine.read_cq(object.id))?;
-        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        let buffers = domain.forget(op);
         Ok(Completion { context: done.context, flags: done.flags, len: done.len, data: done.data, buffers })
     }
 
@@ -711,7 +729,7 @@ impl World for Simulator {
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, failed) = inside(|| domain.machine.read_cq_error(object.id))?;
-        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        let buffers = domain.forget(op);
         Ok(CompletionError {
             context: failed.context,
             flags: failed.flags,
