@@ -102,7 +102,7 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
             sim::command(&sim::Options { schedules, seed: Some(seed) }),
         ],
     };
-    let mut interop = cargo(&["test", "--release", "-p", "kofi-conformance", "--test", "interop"]);
+    let mut interop = cargo(&["test", "--release", "-p", "kofi-cli", "--test", "interop"]);
     interop.env("KOFI_INTEROP", "require");
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
