@@ -2,6 +2,7 @@
 //! The `kofi` command.
 
 mod failure;
+mod info;
 mod pingpong;
 mod tour;
 
@@ -26,6 +27,7 @@ struct Kofi {
 #[derive(Subcommand)]
 enum Command {
     Tour(tour::Options),
+    Info(Box<info::Options>),
     Pingpong(pingpong::Options),
 }
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let result = match kofi.command {
         None => tour::run(&kofi.tour),
         Some(Command::Tour(options)) => tour::run(&options),
+        Some(Command::Info(options)) => info::run(&options),
         Some(Command::Pingpong(options)) => pingpong::run(&options),
     };
     match result {

@@ -140,7 +140,8 @@ fn info(
             data_progress: Progress::Manual,
             resource_mgmt: ResourceMgmt::Enabled,
             av_type: AvType::Unspec,
-            mr_mode: MrMode::empty(),
+            // Nothing is registered, so an application of before API 1.5 may follow either set of rules.
+            mr_mode: MrMode::BASIC | MrMode::SCALABLE,
             cq_data_size: 8,
             cq_cnt: 65536,
             ep_cnt: 65536,
@@ -168,6 +169,29 @@ fn network(interface: &Interface) -> String {
         }
         IfAddr::V6(addr) => {
             format!("{}/{}", addr.ip & addr.netmask, addr.netmask.to_bits().count_ones())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kofi_core::Hints;
+
+    #[test]
+    fn applications_of_before_1_5_find_it() {
+        let old = || Hints::new().source(([127, 0, 0, 1], 0)).api_version(Version::new(1, 4));
+        let basic = old().mr_mode(MrMode::BASIC);
+        let scalable = old().mr_mode(MrMode::SCALABLE);
+        let new = Hints::new().source(([127, 0, 0, 1], 0)).mr_mode(MrMode::empty());
+        for (hints, granted) in [
+            (old(), MrMode::BASIC),
+            (basic, MrMode::BASIC),
+            (scalable, MrMode::SCALABLE),
+            (new, MrMode::empty()),
+        ] {
+            let infos = crate::getinfo(hints).unwrap();
+            assert_eq!(infos[0].domain_attr.mr_mode, granted);
         }
     }
 }

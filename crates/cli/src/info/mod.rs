@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `kofi info`: what `fi_getinfo` gives for hints, and why it does not give more.
+
+mod json;
+
+use std::fmt::Display;
+use std::io::Write;
+use std::str::FromStr;
+
+use anstyle::{AnsiColor, Style};
+use kofi::{
+    AddrFormat, Address, Caps, EpType, Hints, Info, Mode, MrMode, Order, Outcome, Progress, Protocol, Query,
+    Refusal, Threading, Version,
+};
+
+use crate::failure::{Failure, Result};
+
+/// List what providers offer for hints, and say why an offer does not match
+#[derive(clap::Args)]
+#[command(after_help = "\
+Names are those of OFI, in any case and with or without their prefix: FI_EP_MSG, msg. Sets take
+several, separated by commas or |.
+
+Examples:
+  kofi info                           all offers
+  kofi info -v -n 192.0.2.7 -P 5000   everything about what reaches that peer
+  kofi info --source -P 5000          addresses to listen on
+  kofi info --caps FI_MSG,FI_RMA --why
+                                      which offers match, and which hint fails first at the others
+  kofi info --json --type msg | jq -r .domain_attr.name
+
+Exit codes: 0 something matches, 1 nothing does or it cannot be found out (stderr says why), 2 wrong usage.")]
+pub(crate) struct Options {
+    /// Say of each offer whether it matches; if not, which hint failed first and what to do
+    #[arg(long)]
+    why: bool,
+    /// Print all attributes, as fi_tostr does
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print one JSON object a line
+    #[arg(long, conflicts_with = "verbose")]
+    json: bool,
+    /// The peer's name or address, with --source our own
+    #[arg(short, long)]
+    node: Option<String>,
+    /// The peer's port, with --source our own
+    #[arg(short = 'P', long, visible_alias = "port")]
+    service: Option<String>,
+    /// Node and service are our own: to listen (FI_SOURCE)
+    #[arg(long)]
+    source: bool,
+    #[command(flatten)]
+    hints: HintOptions,
+}
+
+/// What becomes `struct fi_info *hints`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Hints")]
+struct HintOptions {
+    /// Provider
+    #[arg(short, long, value_name = "NAME")]
+    provider: Option<String>,
+    /// Fabric: for IP the network, such as 192.0.2.0/24
+    #[arg(short, long, value_name = "NAME")]
+    fabric: Option<String>,
+    /// Domain: for IP the interface
+    #[arg(short, long, value_name = "NAME")]
+    domain: Option<String>,
+    /// Kind of endpoint, such as FI_EP_MSG
+    #[arg(short = 't', long = "type", visible_alias = "ep-type", value_name = "TYPE", value_parser = named::<EpType>(&["FI_EP_"]))]
+    ep_type: Option<EpType>,
+    /// Needed capabilities, such as FI_MSG,FI_RMA
+    #[arg(short, long, value_name = "SET", value_parser = named::<Caps>(&["FI_"]))]
+    caps: Option<Caps>,
+    /// Supported modes: offers that need others don't match
+    #[arg(short, long, value_name = "SET", value_parser = named::<Mode>(&["FI_"]))]
+    mode: Option<Mode>,
+    /// Format of addresses, such as FI_SOCKADDR_IN6
+    #[arg(short, long, value_name = "FORMAT", value_parser = named::<AddrFormat>(&["FI_", "FI_ADDR_"]))]
+    addr_format: Option<AddrFormat>,
+    /// Our own address, such as 192.0.2.1:5000
+    #[arg(long, value_name = "ADDR")]
+    src_addr: Option<Address>,
+    /// The peer's address
+    #[arg(long, value_name = "ADDR")]
+    dest_addr: Option<Address>,
+    /// Protocol on the wire, such as FI_PROTO_SOCK_TCP
+    #[arg(long, value_name = "PROTOCOL", value_parser = named::<Protocol>(&["FI_PROTO_"]))]
+    protocol: Option<Protocol>,
+    /// Largest message to be sent
+    #[arg(long, value_name = "BYTES")]
+    max_msg_size: Option<usize>,
+    /// Largest message to be injected
+    #[arg(long, value_name = "BYTES")]
+    inject_size: Option<usize>,
+    /// Sends to be queued
+    #[arg(long, value_name = "N")]
+    tx_size: Option<usize>,
+    /// Receives to be queued
+    #[arg(long, value_name = "N")]
+    rx_size: Option<usize>,
+    /// Buffers of one operation
+    #[arg(long, value_name = "N")]
+    iov_limit: Option<usize>,
+    /// Needed order of messages, such as FI_ORDER_SAS
+    #[arg(long, value_name = "SET", value_parser = named::<Order>(&["FI_ORDER_"]))]
+    msg_order: Option<Order>,
+    /// Needed order of completions
+    #[arg(long, value_name = "SET", value_parser = named::<Order>(&["FI_ORDER_"]))]
+    comp_order: Option<Order>,
+    /// How threads call, such as FI_THREAD_SAFE
+    #[arg(long, value_name = "MODEL", value_parser = named::<Threading>(&["FI_THREAD_"]))]
+    threading: Option<Threading>,
+    /// Needed progress of control operations, such as FI_PROGRESS_MANUAL
+    #[arg(long, value_name = "MODEL", value_parser = named::<Progress>(&["FI_PROGRESS_"]))]
+    control_progress: Option<Progress>,
+    /// Needed progress of data transfers
+    #[arg(long, value_name = "MODEL", value_parser = named::<Progress>(&["FI_PROGRESS_"]))]
+    data_progress: Option<Progress>,
+    /// Supported modes of memory registration
+    #[arg(long, value_name = "SET", value_parser = named::<MrMode>(&["FI_MR_"]))]
+    mr_mode: Option<MrMode>,
+    /// Bytes of completion data for the peer
+    #[arg(long, value_name = "BYTES")]
+    cq_data_size: Option<usize>,
+    /// Version of the interfaces that the application is written for, such as 1.17
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    api_version: Option<Version>,
+}
+
+/// Reads OFI's names, in any case and with or without one of these prefixes.
+fn named<T>(prefixes: &'static [&'static str]) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr<Err: Display>,
+{
+    move |text| {
+        let text = text.to_uppercase();
+        let words = || text.split([',', '|']).map(str::trim);
+        let mut unknown = None;
+        for prefix in prefixes {
+            let full = |word: &str| match word.starts_with("FI_") {
+                true => word.to_owned(),
+                false => format!("{prefix}{word}"),
+            };
+            match words().map(full).collect::<Vec<_>>().join(",").parse() {
+                Ok(value) => return Ok(value),
+                Err(error) => unknown = unknown.or(Some(error)),
+            }
+        }
+        Err(unknown.map_or_else(String::new, |error| error.to_string()))
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    let numbers =
+        text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let (major, minor) = numbers.ok_or("wanted two numbers, such as 1.17")?;
+    Ok(Version::new(major, minor))
+}
+
+impl HintOptions {
+    fn hints(&self) -> Hints {
+        let mut hints = Hints::new();
+        hints.caps = self.caps;
+        hints.mode = self.mode;
+        hints.addr_format = self.addr_format;
+        hints.src_addr.clone_from(&self.src_addr);
+        hints.dest_addr.clone_from(&self.dest_addr);
+        hints.tx_attr.inject_size = self.inject_size;
+        hints.tx_attr.size = self.tx_size;
+        hints.tx_attr.iov_limit = self.iov_limit;
+        hints.tx_attr.msg_order = self.msg_order;
+        hints.tx_attr.comp_order = self.comp_order;
+        hints.rx_attr.size = self.rx_size;
+        hints.rx_attr.iov_limit = self.iov_limit;
+        hints.rx_attr.msg_order = self.msg_order;
+        hints.rx_attr.comp_order = self.comp_order;
+        hints.ep_attr.ep_type = self.ep_type;
+        hints.ep_attr.protocol = self.protocol;
+        hints.ep_attr.max_msg_size = self.max_msg_size;
+        hints.domain_attr.name.clone_from(&self.domain);
+        hints.domain_attr.threading = self.threading;
+        hints.domain_attr.control_progress = self.control_progress;
+        hints.domain_attr.data_progress = self.data_progress;
+        hints.domain_attr.mr_mode = self.mr_mode;
+        hints.domain_attr.cq_data_size = self.cq_data_size;
+        hints.fabric_attr.name.clone_from(&self.fabric);
+        hints.fabric_attr.prov_name.clone_from(&self.provider);
+        hints.fabric_attr.api_version = self.api_version;
+        hints
+    }
+}
+
+impl Options {
+    fn query(&self) -> Query {
+        let mut query = Query::new(self.hints.hints());
+        if let Some(node) = &self.node {
+            query = query.node(node);
+        }
+        if let Some(service) = &self.service {
+            query = query.service(service);
+        }
+        if self.source {
+            query = query.source();
+        }
+        query
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result {
+    if options.why { why(options) } else { list(options) }
+}
+
+fn list(options: &Options) -> Result {
+    let mut out = anstream::stdout().lock();
+    let infos = match kofi::getinfo(options.query()) {
+        Ok(infos) => infos,
+        Err(error) => {
+            let failure = Failure::from(error);
+            let offers = kofi::explain(options.query()).unwrap_or_default();
+            return Err(if offers.is_empty() {
+                failure
+            } else {
+                failure.hint("--why says it offer by offer")
+            });
+        }
+    };
+    for info in &infos {
+        match (options.json, options.verbose) {
+            (true, _) => writeln!(out, "{}", serde_json::to_string(&json::info(info))?)?,
+            (false, true) => write!(out, "---\n{info}")?,
+            (false, false) => short(&mut out, info)?,
+        }
+    }
+    Ok(())
+}
+
+/// The lines that `fi_info` prints without `-v`.
+fn short(out: &mut impl Write, info: &Info) -> Result {
+    let Info { fabric_attr, domain_attr, ep_attr, .. } = info;
+    writeln!(out, "provider: {}", fabric_attr.prov_name)?;
+    writeln!(out, "    fabric: {}", fabric_attr.name)?;
+    writeln!(out, "    domain: {}", domain_attr.name)?;
+    writeln!(out, "    version: {}", fabric_attr.prov_version)?;
+    writeln!(out, "    type: {}", ep_attr.ep_type)?;
+    writeln!(out, "    protocol: {}", ep_attr.protocol)?;
+    Ok(())
+}
+
+/// What came of each offer.
+fn why(options: &Options) -> Result {
+    let outcomes = kofi::explain(options.query())?;
+    let matching = outcomes.iter().filter(|outcome| outcome.result.is_ok()).count();
+    let mut out = anstream::stdout().lock();
+    for outcome in &outcomes {
+        if options.json {
+            writeln!(out, "{}", serde_json::to_string(&json::outcome(outcome))?)?;
+        } else {
+            explain(&mut out, outcome, options.verbose)?;
+        }
+    }
+    match (matching, outcomes.len()) {
+        (0, 0) => Err(Failure::Run(
+            "no provider has an interface for these addresses; ask without --node, --service, --src-addr and \
+             --dest-addr"
+                .into(),
+        )),
+        (0, offers) => Err(Failure::Run(format!("none of {offers} offers matches; stdout says which hint failed"))),
+        (_, offers) if !options.json => Ok(writeln!(out, "{matching} of {offers} offers match")?),
+        _ => Ok(()),
+    }
+}
+
+fn explain(out: &mut impl Write, outcome: &Outcome, verbose: bool) -> Result {
+    let Outcome { offer, result } = outcome;
+    let (provider, domain) = (&offer.fabric_attr.prov_name, &offer.domain_attr.name);
+    let source = offer.src_addr.as_ref().map(|addr| format!(", {addr}")).unwrap_or_default();
+    let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
+    let bold = Style::new().bold();
+    write!(
+        out,
+        "{bold}{provider}: {}, {domain}, {}{source}{bold:#}: ",
+        offer.ep_attr.ep_type, offer.fabric_attr.name
+    )?;
+    match result {
+        Ok(info) => {
+            writeln!(out, "{good}matches{good:#}")?;
+            if verbose {
+                write!(out, "{info}")?;
+            }
+        }
+        Err(Refusal { field, wanted, found, remedy, .. }) => {
+            writeln!(out, "{bad}does not match{bad:#}")?;
+            writeln!(out, "    hint:    {field}")?;
+            writeln!(out, "    wanted:  {wanted}")?;
+            writeln!(out, "    found:   {provider} {found}")?;
+            writeln!(out, "    to do:   {remedy}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_any_case_and_without_prefix() {
+        let caps = named::<Caps>(&["FI_"]);
+        assert_eq!(caps("FI_MSG,FI_RMA"), Ok(Caps::MSG | Caps::RMA));
+        assert_eq!(caps("msg | rma"), Ok(Caps::MSG | Caps::RMA));
+        assert_eq!(caps("msg,foo"), Err("unknown name \"FI_FOO\"".into()));
+        let format = named::<AddrFormat>(&["FI_", "FI_ADDR_"]);
+        assert_eq!(format("sockaddr_in6"), Ok(AddrFormat::SockaddrIn6));
+        assert_eq!(format("FI_ADDR_STR"), Ok(AddrFormat::Str));
+        assert_eq!(format("str"), Ok(AddrFormat::Str));
+        assert_eq!(named::<EpType>(&["FI_EP_"])("msg"), Ok(EpType::Msg));
+    }
+
+    #[test]
+    fn versions_are_two_numbers() {
+        assert_eq!(version("1.17"), Ok(Version::new(1, 17)));
+        assert!(version("1").is_err() && version("1.x").is_err());
+    }
+}
