@@ -346,7 +346,7 @@ pub fn acknowledgements_meet_their_send(world: &mut dyn World) -> Outcome {
         let done = completion(world, pair.client.cq);
         let at = wanted.iter().position(|&number| number == done.context);
         // Each kind keeps its own order.
-        let kind = done.context % 3 == 0;
+        let kind = done.context.is_multiple_of(3);
         let first = wanted.iter().position(|number| (number % 3 == 0) == kind);
         assert_eq!(at, first, "completion of {}", done.context);
         wanted.remove(at.unwrap());
