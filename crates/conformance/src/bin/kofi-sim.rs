@@ -70,9 +70,9 @@ extern "C" fn aborted(_: libc::c_int) {
 }
 
 /// Runs one schedule; gives what was violated.
-fn run(seed: u64, trace: bool) -> Result<Tally, String> {
+fn run<R>(seed: u64, schedule: impl FnOnce(u64) -> R + core::panic::UnwindSafe) -> Result<R, String> {
     SEED.set(seed);
-    std::panic::catch_unwind(|| campaign::run(seed, trace)).map_err(|_| PANIC.take())
+    std::panic::catch_unwind(|| schedule(seed)).map_err(|_| PANIC.take())
 }
 
 /// A machine that never comes back cannot be interrupted: say which seed, and end.
@@ -92,10 +92,14 @@ fn watch(seeds: &[AtomicU64], stop: &AtomicBool) {
     }
 }
 
+/// Runs one schedule again and shows what happens.
 fn replay(seed: u64) -> ExitCode {
-    match run(seed, true) {
-        Ok(tally) => {
-            println!("seed {seed}: {tally:?}");
+    match run(seed, campaign::replay) {
+        Ok((tally, lines)) => {
+            for line in lines {
+                println!("{line}");
+            }
+            println!("seed {seed}: no violation: {tally:?}");
             ExitCode::SUCCESS
         }
         Err(violation) => {
@@ -138,7 +142,7 @@ fn main() -> ExitCode {
                     }
                     let seed = from.wrapping_add(number);
                     current.store(seed, Ordering::Relaxed);
-                    match run(seed, false) {
+                    match run(seed, |seed| campaign::run(seed, false)) {
                         Ok(one) => {
                             count += 1;
                             tally.add(&one);
