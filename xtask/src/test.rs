@@ -98,8 +98,8 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         name: format!("simulator (seed {seed})"),
         needs: &[],
         commands: vec![
-            sim::command(&sim::Options { schedules, seed: None }),
-            sim::command(&sim::Options { schedules, seed: Some(seed) }),
+            sim::command(&sim::Options { schedules, fixed: true, ..sim::Options::default() }),
+            sim::command(&sim::Options { schedules, from: Some(seed), ..sim::Options::default() }),
         ],
     };
     let mut interop = cargo(&["test", "--release", "-p", "kofi-cli", "--test", "interop"]);

@@ -221,16 +221,20 @@ impl Simulator {
         }
         inside(|| domain.machine.plan_write(id, plan));
         scratch.clear();
+        // More than the transport can take at once need not be gathered.
+        let most = network.most_written();
         for segment in plan.segments() {
             match *segment {
                 Segment::Bytes { start, len } => {
                     scratch.extend_from_slice(&plan.bytes()[start..start + len]);
                 }
-                Segment::Payload(place) => gather(&domain.memory, place, scratch),
-            }
-            // More than the transport could ever hold need not be gathered.
-            if scratch.len() > 256 * 1024 {
-                break;
+                Segment::Payload(place) => {
+                    let len = place.len.min(most.saturating_sub(scratch.len()) as u64);
+                    gather(&domain.memory, Place { len, ..place }, scratch);
+                    if len < place.len {
+                        break;
+                    }
+                }
             }
         }
         if scratch.is_empty() {

@@ -4,9 +4,6 @@
 //! Each case names the decision (D1 …) or the section of `docs/semantics.md` it is about. A case that
 //! needs something that a world cannot offer says so, and is counted.
 
-// These are tests: they fail by panicking.
-#![allow(clippy::unwrap_used)]
-
 pub mod fixture;
 
 use crate::World;
