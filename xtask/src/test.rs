@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How many simulator schedules to run from the fixed seeds, and as many again from a fresh one
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     schedules: u32,
     /// Run the second half of the schedules from this seed, instead of from a fresh one
     #[arg(long, value_name = "S")]

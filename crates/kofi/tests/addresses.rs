@@ -15,7 +15,7 @@ fn loopbacks() -> Vec<SocketAddr> {
     let mut all = vec![loopback()];
     match std::net::TcpListener::bind(six) {
         Ok(_) => all.push(six),
-        Err(error) => println!("skipped: no IPv6 loopback ({error})"),
+        Err(error) => common::say(&format!("skipped: no IPv6 loopback ({error})")),
     }
     all
 }
@@ -79,7 +79,7 @@ fn a_link_local_address_keeps_its_scope() {
         _ => None,
     });
     let Some(addr) = scoped else {
-        println!("skipped: no interface has a link-local address");
+        common::say("skipped: no interface has a link-local address");
         return;
     };
     assert_ne!(addr.scope_id(), 0);
