@@ -628,7 +628,8 @@ impl Schedule {
         let waits = |ep: &Ep| {
             ep.link.is_some_and(|(link, end)| {
                 let link = &self.links[link];
-                ep.phase == Phase::Connected && link.sent[1 - end].len() > link.received[end] + ep.receives.len()
+                ep.phase == Phase::Connected
+                    && link.sent[1 - end].len() > link.received[end] + ep.receives.len()
             })
         };
         let waiting = self.eps.iter().position(waits);

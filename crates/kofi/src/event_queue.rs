@@ -205,10 +205,12 @@ impl EventQueue {
     /// # Errors
     /// As for [`sread`](Self::sread), without [`Error::ErrorAvailable`].
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Event> {
-        match self.sread(timeout) {
-            Err(Error::ErrorAvailable) => self.read_error(),
+        let read = || match self.0.read_with(core_eq::EventQueue::read) {
+            // Empty after all, if another reader has taken it.
+            Err(Error::ErrorAvailable) => self.0.read_with(core_eq::EventQueue::read_error),
             other => other,
-        }
+        };
+        self.0.waiter.sread("fi_eq_sread", timeout.into(), read)
     }
 
     /// `fi_eq_read` with `FI_PEEK`: a copy of the next event, which stays.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Segment, Step, WritePlan};
-use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState};
+use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, OpFlags, OpId, Result, State as EpState};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -27,7 +27,7 @@ use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
 use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
-use crate::wait::{Source, Waiter, lock, system};
+use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -37,6 +37,8 @@ const SEGMENTS: usize = 64;
 /// Bytes read from one connection before others get their turn.
 const READ_BUDGET: usize = 4 << 20;
 const EVENTS: usize = 64;
+/// Mark of the alarm among events; others carry the index of an endpoint.
+const ALARM: u64 = u64::MAX;
 /// Of so many polls, one asks for events of all endpoints.
 const EVENTS_EVERY: u32 = 8;
 
@@ -66,6 +68,7 @@ pub(super) struct State {
     plan: WritePlan,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
+    alarm: Alarm,
 }
 
 /// An endpoint's transport.
@@ -119,6 +122,7 @@ impl TcpDomain {
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
             joined: Vec::with_capacity(socket::JOIN),
+            alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
         Ok(Self(Arc::new(Shared {
             fabric: fabric.clone(),
@@ -207,10 +211,6 @@ impl Source for Shared {
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.lock().machine.next_deadline()
-    }
 }
 
 impl State {
@@ -224,7 +224,13 @@ impl State {
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
         for event in events.iter().take(count) {
-            let index = event.data.u64() as usize;
+            let index = match event.data.u64() {
+                ALARM => {
+                    self.alarm.seen();
+                    continue;
+                }
+                index => index as usize,
+            };
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
@@ -242,9 +248,7 @@ impl State {
                 self.service(ep);
             }
         }
-        if expired {
-            self.settle();
-        }
+        self.settle();
         count == EVENTS || !self.ready.is_empty()
     }
 
@@ -381,6 +385,7 @@ impl State {
             }
         }
         if broken {
+            self.alarm.ring();
             self.enqueue(ep);
         }
     }
@@ -401,6 +406,8 @@ impl State {
                 break;
             }
             if budget == 0 {
+                // Whoever got us here may leave before it is done.
+                self.alarm.ring();
                 return self.enqueue(ep);
             }
             budget = budget.saturating_sub(self.read(ep));
@@ -570,6 +577,7 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
+        self.alarm.set(self.machine.next_deadline());
     }
 }
 
