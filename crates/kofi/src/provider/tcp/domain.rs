@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::endpoint::TcpEndpoint;
 use super::socket::{self, Connecting};
-use super::{check_type, environment};
+use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
 use crate::clock::now;
 use crate::completion_queue::Completion;
@@ -138,6 +138,10 @@ impl TcpDomain {
         request: Option<&ConnectionRequest>,
     ) -> Result<Arc<dyn EndpointOps>> {
         check_type("fi_endpoint", info)?;
+        if info.tx_attr.iov_limit.max(info.rx_attr.iov_limit) > offers::IOV_LIMIT {
+            let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
+            return Err(Error::Invalid { call: "fi_endpoint", problem });
+        }
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
