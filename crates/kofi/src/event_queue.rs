@@ -124,7 +124,14 @@ impl EqShared {
     /// Reads with `take` until it gives something other than a request that was withdrawn meanwhile.
     fn read_with(&self, take: impl Fn(&mut core_eq::EventQueue) -> Result<Entry>) -> Result<Event> {
         loop {
-            let entry = self.with(&take)?;
+            let (entry, full) = self.with(|queue| {
+                let full = queue.room() == 0;
+                take(queue).map(|entry| (entry, full))
+            })?;
+            if full {
+                // Another thread may have found no room for a request, and sleep.
+                self.waiter.notify();
+            }
             match self.event(entry) {
                 Err(Error::Empty | Error::Stale { .. }) => {}
                 other => return other,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kofi_core::attr::WaitObj;
 use kofi_core::{Error, Instant, Result};
 use rustix::event::epoll;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::{Errno, read, write};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
@@ -262,7 +262,7 @@ impl Waiter {
         fds.push(PollFd::new(&self.event, PollFlags::IN));
         fds.extend(sources.iter().map(|source| PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)));
         let timeout = until.map(|until| timespec(until.until(now())));
-        match poll(&mut fds, timeout.as_ref()) {
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => Ok(false),
             Err(Errno::INTR) => Ok(true),
             Err(errno) => Err(system(call, errno)),
@@ -275,16 +275,21 @@ impl Waiter {
     /// -FI_EAGAIN when there is something to read or to do first.
     pub(crate) fn try_wait(&self, call: &'static str, is_empty: impl Fn() -> bool) -> Result<()> {
         self.check(call)?;
-        self.polled.store(true, Ordering::SeqCst);
         let more = self.drive();
         let _ = read(&self.event, &mut [0u8; 8]);
-        self.armed.store(true, Ordering::SeqCst);
+        self.poll();
         if more || !is_empty() {
             // Another thread may sleep on what was just read.
             self.notify();
             return Err(Error::Empty);
         }
         Ok(())
+    }
+
+    /// Somebody polls the descriptor from now on.
+    pub(crate) fn poll(&self) {
+        self.polled.store(true, Ordering::SeqCst);
+        self.armed.store(true, Ordering::SeqCst);
     }
 
     /// The descriptor to poll after [`try_wait`](Self::try_wait).
