@@ -47,7 +47,7 @@ pub(super) struct TcpDomain(Arc<Shared>);
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     state: Mutex<State>,
     _child: Child,
 }
@@ -55,6 +55,7 @@ pub(super) struct Shared {
 /// Everything under the domain's lock.
 pub(super) struct State {
     pub(super) machine: Domain,
+    epoll: Arc<OwnedFd>,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
@@ -111,8 +112,10 @@ impl Connection {
 impl TcpDomain {
     pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
+        let epoll = Arc::new(epoll);
         let state = State {
             machine: Domain::new(environment::limits()),
+            epoll: epoll.clone(),
             connections: Vec::new(),
             memory: Vec::new(),
             queues: HashMap::new(),
@@ -338,11 +341,18 @@ impl State {
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
             if let Some(socket) = connection.socket {
-                socket::close(socket, connection.readable);
+                self.close_socket(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
         }
         self.settle();
+    }
+
+    /// Closes a socket. While a child of this process has it, too, it would go on to tell of events,
+    /// and be taken for the next one of the same endpoint's place.
+    fn close_socket(&self, socket: OwnedFd, unread: bool) {
+        let _ = epoll::delete(&self.epoll, &socket);
+        socket::close(socket, unread);
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
@@ -565,10 +575,11 @@ impl State {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
-                if let Some(socket) = connection.socket.take() {
-                    socket::close(socket, connection.readable);
-                }
+                let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
+                if let Some(socket) = socket {
+                    self.close_socket(socket, readable);
+                }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }

@@ -184,7 +184,9 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
-        drop(socket);
+        if let Some(socket) = socket {
+            socket::close(socket, false);
+        }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
             eq.with(|queue| queue.unbind_passive(self.0.fid));

@@ -166,7 +166,7 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
 }
 
 /// Ends the connection in both directions, so that the peer knows even while another process has
-/// the socket, too.
+/// the socket, too. A listening socket stops listening.
 ///
 /// Closing a socket with input that was not read makes the kernel throw away output that the peer
 /// has not got yet. So what has arrived is read first, within reason.
