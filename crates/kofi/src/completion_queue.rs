@@ -9,6 +9,7 @@ use kofi_core::flags::OpFlags;
 use kofi_core::{CompletionError, Error, Result};
 
 use crate::buffer::{Buf, Buffers};
+use crate::clock::now;
 use crate::provider::CompletionQueueOps;
 
 /// An operation that has come to its end, and its memory.
@@ -94,7 +95,10 @@ impl CompletionQueue {
     /// # Errors
     /// [`Error::Empty`] when there is none.
     pub fn poll(&self) -> Result<Completion> {
-        self.or_error(self.read())
+        match self.read() {
+            Err(Error::ErrorAvailable) => self.read_error(),
+            other => other,
+        }
     }
 
     /// Waits for the next completion, be it a success or an error.
@@ -102,13 +106,16 @@ impl CompletionQueue {
     /// # Errors
     /// As for [`sread`](Self::sread), without [`Error::ErrorAvailable`].
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Completion> {
-        self.or_error(self.sread(timeout))
-    }
-
-    fn or_error(&self, read: Result<Completion>) -> Result<Completion> {
-        match read {
-            Err(Error::ErrorAvailable) => self.read_error(),
-            other => other,
+        let end = timeout.into().map(|timeout: Duration| now().after(timeout));
+        loop {
+            match self.sread(end.map(|end| end.until(now()))) {
+                Err(Error::ErrorAvailable) => match self.read_error() {
+                    // Another reader has taken it.
+                    Err(Error::Empty) => {}
+                    other => return other,
+                },
+                other => return other,
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod common;
 
 use std::net::TcpListener;
 use std::process::Command;
+use std::sync::Mutex;
 
 use common::{loopback, server_at};
 use kofi::{Errno, WaitObj};
@@ -31,9 +32,27 @@ fn child() {
     }
 }
 
+/// Not a test by itself: binds passive endpoints to all ports before any of them listens.
+#[test]
+fn late_child() {
+    let Ok(count) = std::env::var(CHILD) else { return };
+    let (side, listener) = server_at(loopback(), WaitObj::Unspec);
+    drop(listener);
+    let bound: Vec<_> = (0..count.parse().unwrap())
+        .map(|_| side.fabric.passive_endpoint(&side.info).unwrap().bind(&side.eq).unwrap())
+        .collect();
+    // They stay open, each on a port of its own.
+    let listeners: Vec<_> = bound.into_iter().map(|bound| bound.listen().unwrap()).collect();
+    println!("{listeners:?}");
+}
+
 fn run(count: usize, low: &str, high: &str) -> String {
+    run_child("child", count, low, high)
+}
+
+fn run_child(child: &str, count: usize, low: &str, high: &str) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", child, "--nocapture"])
         .env(CHILD, count.to_string())
         .env("FI_TCP_PORT_LOW_RANGE", low)
         .env("FI_TCP_PORT_HIGH_RANGE", high)
@@ -42,6 +61,9 @@ fn run(count: usize, low: &str, high: &str) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// Ranges that look free to two tests at a time would overlap.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Four free ports in a row, as far as one can know.
 fn free_range() -> u16 {
@@ -57,6 +79,7 @@ fn free_range() -> u16 {
 
 #[test]
 fn the_range_is_kept_to() {
+    let _turn = ONE_AT_A_TIME.lock();
     let low = free_range();
     let range = low..=low + 3;
     let output = run(4, &low.to_string(), &(low + 3).to_string());
@@ -67,8 +90,17 @@ fn the_range_is_kept_to() {
     assert!(output.contains(&format!("refused {}", Errno::EADDRNOTAVAIL.raw())), "{output}");
 }
 
+/// A port that is bound is taken, although nobody listens there yet.
+#[test]
+fn ports_are_distinct_before_they_listen() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let low = free_range();
+    run_child("late_child", 4, &low.to_string(), &(low + 3).to_string());
+}
+
 #[test]
 fn a_range_that_makes_no_sense_is_ignored() {
+    let _turn = ONE_AT_A_TIME.lock();
     for (low, high) in [("5000", "4000"), ("-1", "10"), ("many", "4000")] {
         assert!(run(1, low, high).contains("one more"));
     }

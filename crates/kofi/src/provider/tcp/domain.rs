@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::endpoint::TcpEndpoint;
 use super::socket::{self, Connecting};
-use super::{check_type, environment};
+use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
 use crate::clock::now;
 use crate::completion_queue::Completion;
@@ -27,7 +27,7 @@ use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
 use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
-use crate::wait::{Source, Waiter, lock, system};
+use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -45,13 +45,15 @@ const DEFER_COUNT: u32 = 64;
 const DEFER_INTERVAL: Duration = Duration::from_micros(10);
 /// While only one endpoint receives, so many polls at most look at nothing else.
 const MAX_HOT_POLLS: u32 = 64;
+/// Mark of the alarm among events; others carry the index of an endpoint.
+const ALARM: u64 = u64::MAX;
 
 pub(super) struct TcpDomain(Arc<Shared>);
 
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     state: Mutex<State>,
     _child: Child,
 }
@@ -59,6 +61,7 @@ pub(super) struct Shared {
 /// Everything under the domain's lock.
 pub(super) struct State {
     pub(super) machine: Domain,
+    epoll: Arc<OwnedFd>,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
@@ -74,6 +77,7 @@ pub(super) struct State {
     plan: WritePlan,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
+    alarm: Alarm,
 }
 
 /// An endpoint's transport.
@@ -121,8 +125,10 @@ impl Connection {
 impl TcpDomain {
     pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
+        let epoll = Arc::new(epoll);
         let state = State {
             machine: Domain::new(environment::limits()),
+            epoll: epoll.clone(),
             connections: Vec::new(),
             memory: Vec::new(),
             queues: HashMap::new(),
@@ -133,6 +139,7 @@ impl TcpDomain {
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
             joined: Vec::with_capacity(socket::JOIN),
+            alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
         Ok(Self(Arc::new(Shared {
             fabric: fabric.clone(),
@@ -148,6 +155,10 @@ impl TcpDomain {
         request: Option<&ConnectionRequest>,
     ) -> Result<Arc<dyn EndpointOps>> {
         check_type("fi_endpoint", info)?;
+        if info.tx_attr.iov_limit.max(info.rx_attr.iov_limit) > offers::IOV_LIMIT {
+            let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
+            return Err(Error::Invalid { call: "fi_endpoint", problem });
+        }
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
@@ -221,10 +232,6 @@ impl Source for Shared {
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.lock().machine.next_deadline()
-    }
 }
 
 impl State {
@@ -239,7 +246,13 @@ impl State {
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
         let mut others = false;
         for event in events.iter().take(count) {
-            let index = event.data.u64() as usize;
+            let index = match event.data.u64() {
+                ALARM => {
+                    self.alarm.seen();
+                    continue;
+                }
+                index => index as usize,
+            };
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
@@ -261,9 +274,7 @@ impl State {
                 self.service(ep);
             }
         }
-        if expired {
-            self.settle();
-        }
+        self.settle();
         count == EVENTS || !self.ready.is_empty()
     }
 
@@ -351,11 +362,18 @@ impl State {
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
             if let Some(socket) = connection.socket {
-                socket::close(socket, connection.readable);
+                self.close_socket(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
         }
         self.settle();
+    }
+
+    /// Closes a socket. While a child of this process has it, too, it would go on to tell of events,
+    /// and be taken for the next one of the same endpoint's place.
+    fn close_socket(&self, socket: OwnedFd, unread: bool) {
+        let _ = epoll::delete(&self.epoll, &socket);
+        socket::close(socket, unread);
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
@@ -380,7 +398,8 @@ impl State {
         let now = now();
         let quick = now.until(connection.last_send) < DEFER_INTERVAL;
         connection.last_send = now;
-        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
+        // Who sleeps would not come back for it.
+        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
         if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
             connection.deferred += 1;
             return self.enqueue(ep);
@@ -421,6 +440,7 @@ impl State {
             }
         }
         if broken {
+            self.alarm.ring();
             self.enqueue(ep);
         }
     }
@@ -441,6 +461,8 @@ impl State {
                 break;
             }
             if budget == 0 {
+                // Whoever got us here may leave before it is done.
+                self.alarm.ring();
                 return self.enqueue(ep);
             }
             budget = budget.saturating_sub(self.read(ep));
@@ -594,10 +616,11 @@ impl State {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
-                if let Some(socket) = connection.socket.take() {
-                    socket::close(socket, connection.readable);
-                }
+                let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
+                if let Some(socket) = socket {
+                    self.close_socket(socket, readable);
+                }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
@@ -610,6 +633,7 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
+        self.alarm.set(self.machine.next_deadline());
     }
 }
 

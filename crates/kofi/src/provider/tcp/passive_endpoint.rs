@@ -21,13 +21,14 @@ use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
 use crate::provider::PassiveEndpointOps;
-use crate::wait::{Source, lock, system};
+use crate::wait::{Alarm, Source, lock, system};
 
 /// Connections accepted at a time, before others get their turn.
 const ACCEPT_BUDGET: usize = 64;
 const EVENTS: usize = 64;
-/// Mark of the listening socket among events; others carry the index of a connection.
+/// Marks of the listening socket and the alarm among events; others carry the index of a connection.
 const LISTENER: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
 
 pub(super) struct TcpPassiveEndpoint(Arc<Listener>);
 
@@ -48,6 +49,7 @@ struct State {
     eq: Option<Arc<EqShared>>,
     /// Requests that were read, and have a limit in time.
     read: Vec<Weak<Pending>>,
+    alarm: Alarm,
     _child: Child,
 }
 
@@ -78,6 +80,7 @@ impl TcpPassiveEndpoint {
             connections: Vec::new(),
             eq: None,
             read: Vec::new(),
+            alarm: Alarm::new(CALL, &epoll, ALARM)?,
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
         Ok(Self(Arc::new(Listener {
@@ -181,7 +184,9 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
-        drop(socket);
+        if let Some(socket) = socket {
+            socket::close(socket, false);
+        }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
             eq.with(|queue| queue.unbind_passive(self.0.fid));
@@ -246,13 +251,6 @@ impl Source for Listener {
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
-
-    fn deadline(&self) -> Option<Instant> {
-        let state = lock(&self.state);
-        let state = state.as_ref()?;
-        let read = state.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
-        state.machine.next_deadline().into_iter().chain(read).min()
-    }
 }
 
 impl State {
@@ -292,7 +290,14 @@ impl State {
                 }
             });
         }
+        self.alarm.set(self.deadline());
         more
+    }
+
+    /// When there will be something to do in any case.
+    fn deadline(&self) -> Option<Instant> {
+        let read = self.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
+        self.machine.next_deadline().into_iter().chain(read).min()
     }
 
     /// Takes what has arrived on the connections.
@@ -303,6 +308,7 @@ impl State {
         for event in events.iter().take(count) {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
+                ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }

@@ -50,12 +50,19 @@ fn bind_in(
     addr: SocketAddr,
     range: &RangeInclusive<u16>,
 ) -> Result<()> {
+    let error = |errno| system(call, errno);
     let first = fastrand::u16(range.clone());
-    for port in (first..=*range.end()).chain(*range.start()..first) {
-        match bind(socket, &SocketAddr::new(addr.ip(), port)) {
-            Ok(()) => return Ok(()),
-            Err(Errno::ADDRINUSE) => {}
-            Err(errno) => return Err(system(call, errno)),
+    // Sockets that may share an address do so until one of them listens: a port that is merely bound
+    // looks free to them. So the first lap asks for one that nobody has at all, the second for one
+    // that only old connections have.
+    for shared in [false, true] {
+        sockopt::set_socket_reuseaddr(socket, shared).map_err(error)?;
+        for port in (first..=*range.end()).chain(*range.start()..first) {
+            match bind(socket, &SocketAddr::new(addr.ip(), port)) {
+                Ok(()) => return sockopt::set_socket_reuseaddr(socket, true).map_err(error),
+                Err(Errno::ADDRINUSE) => {}
+                Err(errno) => return Err(error(errno)),
+            }
         }
     }
     Err(Error::System {
@@ -165,7 +172,7 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
 }
 
 /// Ends the connection in both directions, so that the peer knows even while another process has
-/// the socket, too.
+/// the socket, too. A listening socket stops listening.
 ///
 /// Closing a socket with input that was not read makes the kernel throw away output that the peer
 /// has not got yet. So what has arrived is read first, within reason.
