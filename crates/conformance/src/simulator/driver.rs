@@ -275,7 +275,10 @@ impl Simulator {
     /// Takes what a domain has to say, after each command and input.
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
-        while let Some((id, TransportCommand::Close)) = inside(|| object.machine.poll_transport()) {
+        // The network keeps what was sent, whatever comes after: there is no need to linger.
+        while let Some((id, TransportCommand::Close | TransportCommand::Finish)) =
+            inside(|| object.machine.poll_transport())
+        {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
                 && let Some(endpoint) = self.endpoints.get_mut(ep.0)

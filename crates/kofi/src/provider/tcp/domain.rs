@@ -11,11 +11,12 @@ use std::time::Duration;
 use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Segment, Step, WritePlan};
-use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState};
+use kofi_core::{
+    CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState, TransportCommand,
+};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use smallvec::SmallVec;
-use tracing::debug;
 
 use super::endpoint::TcpEndpoint;
 use super::socket::{self, Connecting};
@@ -45,6 +46,12 @@ const DEFER_COUNT: u32 = 64;
 const DEFER_INTERVAL: Duration = Duration::from_micros(10);
 /// While only one endpoint receives, so many polls at most look at nothing else.
 const MAX_HOT_POLLS: u32 = 64;
+/// Bytes written to one connection before others get their turn.
+const WRITE_BUDGET: usize = 4 << 20;
+/// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
+const MAX_LINGERING: usize = 1024;
+/// Mark among events of those.
+const LINGERING: u64 = u64::MAX - 1;
 /// Mark of the alarm among events; others carry the index of an endpoint.
 const ALARM: u64 = u64::MAX;
 
@@ -75,9 +82,17 @@ pub(super) struct State {
     hot_limit: u32,
     scratch: Vec<u8>,
     plan: WritePlan,
+    /// What was sent on these may not have arrived yet.
+    lingering: VecDeque<Lingering>,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
     alarm: Alarm,
+}
+
+/// A connection that was shut down on this side.
+struct Lingering {
+    socket: OwnedFd,
+    until: Instant,
 }
 
 /// An endpoint's transport.
@@ -138,6 +153,7 @@ impl TcpDomain {
             hot_limit: 1,
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
+            lingering: VecDeque::new(),
             joined: Vec::with_capacity(socket::JOIN),
             alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
@@ -244,11 +260,16 @@ impl State {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        let mut others = false;
+        let (mut others, mut linger) = (false, false);
         for event in events.iter().take(count) {
             let index = match event.data.u64() {
                 ALARM => {
                     self.alarm.seen();
+                    linger = true;
+                    continue;
+                }
+                LINGERING => {
+                    linger = true;
                     continue;
                 }
                 index => index as usize,
@@ -273,6 +294,10 @@ impl State {
                 connection.queued = false;
                 self.service(ep);
             }
+        }
+        if linger {
+            let now = now();
+            self.lingering.retain(|lingering| lingering.until > now && !socket::discard(&lingering.socket));
         }
         self.settle();
         count == EVENTS || !self.ready.is_empty()
@@ -376,6 +401,24 @@ impl State {
         socket::close(socket, unread);
     }
 
+    /// Ends a connection so that the peer gets all that was sent: see [`TransportCommand::Finish`].
+    fn linger(&mut self, ep: EpId, socket: OwnedFd) {
+        socket::finish(&socket);
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        let until = now().after(limit.unwrap_or(Duration::MAX));
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        let watched = epoll::modify(&self.epoll, &socket, EventData::new_u64(LINGERING), flags);
+        if socket::discard(&socket) || watched.is_err() {
+            return self.close_socket(socket, false);
+        }
+        if self.lingering.len() >= MAX_LINGERING
+            && let Some(oldest) = self.lingering.pop_front()
+        {
+            self.close_socket(oldest.socket, true);
+        }
+        self.lingering.push_back(Lingering { socket, until });
+    }
+
     fn finish_connecting(&mut self, ep: EpId) {
         if self.machine.state(ep) != Ok(EpState::Connecting) {
             return;
@@ -412,8 +455,10 @@ impl State {
         let Self { machine, connections, memory, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
-        let mut broken = false;
+        // Something is left to do that no event tells of.
+        let mut left = false;
         connection.deferred = 0;
+        let mut budget = WRITE_BUDGET;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
             let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();
@@ -427,7 +472,14 @@ impl State {
                 }
             }
             match socket::send(socket, &pieces, joined) {
-                Ok(count) => machine.sent(ep, count),
+                Ok(count) => {
+                    machine.sent(ep, count);
+                    budget = budget.saturating_sub(count);
+                    if budget == 0 {
+                        left = true;
+                        break;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => connection.writable = false,
                 Err(errno) => {
@@ -435,11 +487,12 @@ impl State {
                     connection.writable = false;
                     connection.broken = Some(errno);
                     connection.readable = true;
-                    broken = true;
+                    left = true;
                 }
             }
         }
-        if broken {
+        if left {
+            // Whoever got us here may leave before it is done.
             self.alarm.ring();
             self.enqueue(ep);
         }
@@ -612,20 +665,21 @@ impl State {
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
     fn settle(&mut self) {
-        while let Some((ep, kofi_core::TransportCommand::Close)) = self.machine.poll_transport() {
+        while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
                 let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
-                if let Some(socket) = socket {
-                    self.close_socket(socket, readable);
+                match socket {
+                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) => self.close_socket(socket, readable),
+                    None => {}
                 }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
         while let Some((eq, entry)) = self.machine.poll_event() {
-            debug!(fid = entry.fid.0, event = ?entry.event, "event");
             if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
                 eq.fill(|queue| queue.push(entry));
             }
@@ -633,7 +687,8 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
-        self.alarm.set(self.machine.next_deadline());
+        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
+        self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
     }
 }
 

@@ -278,7 +278,9 @@ impl State {
             debug!(%reason, "connection dropped before its request");
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index()) {
-                place.take_if(|connection| connection.id == id);
+                if let Some(connection) = place.take_if(|connection| connection.id == id) {
+                    socket::close(connection.socket, false);
+                }
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {

@@ -171,6 +171,25 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
     }
 }
 
+/// Ends the outgoing stream, after what was sent.
+pub(super) fn finish(socket: &OwnedFd) {
+    let _ = shutdown(socket, Shutdown::Write);
+}
+
+/// Reads and drops what has arrived, within reason. `true`: the peer has ended its stream, or the
+/// connection broke.
+pub(super) fn discard(socket: &OwnedFd) -> bool {
+    let mut waste = [0; 4096];
+    for _ in 0..256 {
+        match rustix::net::recv(socket, &mut waste, RecvFlags::empty()) {
+            Ok((1.., _)) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return false,
+            Ok(_) | Err(_) => return true,
+        }
+    }
+    false
+}
+
 /// Ends the connection in both directions, so that the peer knows even while another process has
 /// the socket, too. A listening socket stops listening.
 ///
@@ -178,12 +197,7 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
 /// has not got yet. So what has arrived is read first, within reason.
 pub(super) fn close(socket: OwnedFd, unread: bool) {
     if unread {
-        let mut waste = [0; 4096];
-        for _ in 0..256 {
-            if !matches!(rustix::net::recv(&socket, &mut waste, RecvFlags::empty()), Ok((1.., _))) {
-                break;
-            }
-        }
+        discard(&socket);
     }
     let _ = shutdown(&socket, Shutdown::Both);
 }
