@@ -11,6 +11,7 @@ use kofi_core::{CompletionError, Error, Result};
 use crate::buffer::{Buf, Buffers};
 use crate::clock::now;
 use crate::provider::CompletionQueueOps;
+use crate::returned::Returned;
 
 /// An operation that has come to its end, and its memory.
 #[derive(Debug)]
@@ -117,6 +118,20 @@ impl CompletionQueue {
                 other => return other,
             }
         }
+    }
+
+    /// Lets all that feeds the queue go on, and reads nothing.
+    pub fn progress(&self) {
+        self.0.progress();
+    }
+
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound; the queue is as before then, and is given back.
+    pub fn close(self) -> Result<(), Returned<Self>> {
+        let result = self.0.close();
+        Returned::check(self, result).map(drop)
     }
 
     /// `fi_trywait`: whether it is right to sleep on [`fd`](Self::fd) now.

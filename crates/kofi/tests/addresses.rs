@@ -144,7 +144,7 @@ fn an_address_that_is_taken_is_refused() {
     let taken = listener.name().unwrap().socket_addr().unwrap();
     let info = kofi::getinfo(Hints::new().source(taken)).unwrap().remove(0);
     let second = server.fabric.passive_endpoint(&info);
-    let error = match second.and_then(|second| second.bind(&server.eq)) {
+    let error = match second.and_then(|second| Ok(second.bind(&server.eq)?)) {
         Err(error) => error,
         Ok(second) => second.listen().unwrap_err().error,
     };

@@ -6,6 +6,7 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use common::{PATIENCE, pair};
 use kofi::{Event, Reason};
@@ -35,7 +36,8 @@ fn a_shutdown_delivers_against_traffic() {
                 let Event::Shutdown { reason, .. } = pair.client.eq.wait(PATIENCE).unwrap() else { panic!() };
                 assert_eq!(reason, Reason::Local);
                 drop(client);
-                while !done.load(Ordering::Relaxed) {
+                let end = Instant::now() + 2 * PATIENCE;
+                while !done.load(Ordering::Relaxed) && Instant::now() < end {
                     pair.client.eq.progress();
                     std::thread::yield_now();
                 }

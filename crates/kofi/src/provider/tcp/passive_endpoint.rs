@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
@@ -13,7 +14,7 @@ use kofi_core::{
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{environment, socket};
 use crate::clock::now;
@@ -47,6 +48,8 @@ struct State {
     acceptable: bool,
     connections: Vec<Option<Connection>>,
     eq: Option<Arc<EqShared>>,
+    /// Accepting has paused: for a line in the log.
+    pause: Option<(Errno, Duration)>,
     /// Requests that were read, and have a limit in time.
     read: Vec<Weak<Pending>>,
     alarm: Alarm,
@@ -79,6 +82,7 @@ impl TcpPassiveEndpoint {
             acceptable: false,
             connections: Vec::new(),
             eq: None,
+            pause: None,
             read: Vec::new(),
             alarm: Alarm::new(CALL, &epoll, ALARM)?,
             _child: fabric.child(|children| &mut children.passive_endpoints),
@@ -175,7 +179,6 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             )
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
-            debug!(fid = self.0.fid.0, addr = ?socket::local(socket).ok(), "listening");
             Ok(())
         })
     }
@@ -244,8 +247,16 @@ impl Requests for Listener {
 
 impl Source for Listener {
     fn drive(&self) -> bool {
-        let mut state = lock(&self.state);
-        state.as_mut().is_some_and(|state| state.drive(self))
+        let (more, pause) = {
+            let mut state = lock(&self.state);
+            let Some(state) = state.as_mut() else { return false };
+            (state.drive(self), state.pause.take())
+        };
+        // A subscriber may call us: it finds nothing locked.
+        if let Some((errno, pause)) = pause {
+            warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
+        }
+        more
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -274,8 +285,7 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, reason)) = self.machine.poll_drop() {
-            debug!(%reason, "connection dropped before its request");
+        while let Some((id, _)) = self.machine.poll_drop() {
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index()) {
                 if let Some(connection) = place.take_if(|connection| connection.id == id) {
@@ -337,9 +347,7 @@ impl State {
                 }
                 Err(Errno::AGAIN) => self.acceptable = false,
                 Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    if let Some(pause) = self.machine.accept_failed(now) {
-                        warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
-                    }
+                    self.pause = self.machine.accept_failed(now).map(|pause| (errno, pause));
                 }
                 // The connection is gone already; the next one may be fine.
                 Err(_) => {}
