@@ -287,10 +287,10 @@ impl State {
         let more = self.accept(&listener.epoll, &eq, now) | more;
         while let Some((id, _)) = self.machine.poll_drop() {
             // The place may be another connection's already.
-            if let Some(place) = self.connections.get_mut(id.index()) {
-                if let Some(connection) = place.take_if(|connection| connection.id == id) {
-                    socket::close(connection.socket, false);
-                }
+            if let Some(place) = self.connections.get_mut(id.index())
+                && let Some(connection) = place.take_if(|connection| connection.id == id)
+            {
+                socket::close(connection.socket, false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
