@@ -2,6 +2,8 @@
 //! The completion queue (`fi_cq(3)`): completed operations in the order of their completion,
 //! errors among them.
 
+use core::fmt;
+
 use crate::flags::OpFlags;
 use crate::operation::{List, OpId, Operations};
 use crate::slab::Key;
@@ -42,6 +44,27 @@ pub struct CompletionError {
     /// The number behind `errno`: what ended the connection, for operations that were pending then.
     pub provider_errno: i32,
 }
+
+impl fmt::Display for CompletionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { len, overflow, errno, provider_errno, .. } = *self;
+        match errno {
+            Errno::ETRUNC => {
+                let whole = len.saturating_add(overflow);
+                write!(
+                    f,
+                    "a message of {whole} bytes for a receive of {len}: {overflow} were lost; post a longer one"
+                )
+            }
+            Errno::ECANCELED if provider_errno != errno.raw() => {
+                write!(f, "canceled, because the connection is over: {}", Errno::from_raw(provider_errno))
+            }
+            _ => errno.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CompletionError {}
 
 /// A completion queue: a list of operations that wait to be told of.
 #[derive(Default, Debug)]

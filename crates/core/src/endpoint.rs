@@ -32,7 +32,7 @@ impl EpId {
 /// ```text
 /// Idle ── enable ──▶ Enabled ─┬─ connect ─▶ Connecting ─▶ Requested ─┬─▶ Connected ─▶ Draining ─▶ Disconnected
 ///                             └─ accept ──▶ Accepting ───────────────┘
-///                       any of the four before Connected can end in Failed
+///                       Connecting, Requested and Accepting can end in Failed
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {

@@ -436,3 +436,23 @@ fn each_phase_has_its_limit() {
         );
     }
 }
+
+/// What a failed operation says of itself.
+#[test]
+fn errors_of_operations_say_what_was_wanted_and_found() {
+    let error = |errno, provider: Errno, len, overflow| kofi_core::CompletionError {
+        context: 0,
+        flags: OpFlags::RECV,
+        len,
+        overflow,
+        data: 0,
+        errno,
+        provider_errno: provider.raw(),
+    };
+    let text = error(Errno::ETRUNC, Errno::ETRUNC, 10, 3).to_string();
+    assert_eq!(text, "a message of 13 bytes for a receive of 10: 3 were lost; post a longer one");
+    let text = error(Errno::ECANCELED, Errno::ECONNREFUSED, 0, 0).to_string();
+    assert!(text.starts_with("canceled, because the connection is over: Connection refused"), "{text}");
+    let text = error(Errno::ECANCELED, Errno::ECANCELED, 0, 0).to_string();
+    assert!(text.starts_with("Operation canceled"), "{text}");
+}

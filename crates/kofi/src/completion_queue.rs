@@ -32,12 +32,28 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// The memory of an operation with one segment, cut to what was received.
-    pub fn into_received(self) -> Vec<u8> {
-        let len = self.len;
-        let mut bytes = self.into_buffer().into_vec();
+    /// The completion, if the operation succeeded.
+    ///
+    /// # Errors
+    /// Why it failed. Its memory is dropped then: look at [`error`](Self::error) first to keep it.
+    pub fn ok(self) -> Result<Self, CompletionError> {
+        match self.error {
+            None => Ok(self),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// What was received: the memory of the operation, joined if there were several segments, and cut
+    /// to the length of the message.
+    ///
+    /// # Errors
+    /// As for [`ok`](Self::ok).
+    pub fn into_received(self) -> Result<Vec<u8>, CompletionError> {
+        let done = self.ok()?;
+        let len = done.len;
+        let mut bytes = done.into_buffer().into_vec();
         bytes.truncate(len);
-        bytes
+        Ok(bytes)
     }
 
     /// The memory of an operation with one segment.

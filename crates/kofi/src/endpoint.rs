@@ -53,16 +53,19 @@ impl From<&Self> for Queues {
     }
 }
 
-/// An endpoint that carries messages, once its `FI_CONNECTED` has been read.
+/// An endpoint that carries messages, once it is connected: an event tells when.
 ///
 /// Dropped, it is closed: operations that are pending complete with `FI_ECANCELED` first. Unlike
 /// [`shutdown`](Self::shutdown) that does not wait for anything to be sent.
+#[must_use = "dropped, it is closed"]
 pub struct Endpoint(Arc<dyn EndpointOps>);
 
 /// An endpoint that can connect, and have receives posted before it does.
+#[must_use = "dropped, it is closed"]
 pub struct Connector(Endpoint);
 
 /// An endpoint that can accept its connection request, and have receives posted before it does.
+#[must_use = "dropped, it is closed"]
 pub struct Acceptor(Endpoint);
 
 impl Connector {
@@ -238,6 +241,9 @@ impl Endpoint {
     }
 
     /// `fi_shutdown`: what is queued is still sent; then `FI_SHUTDOWN` comes, here and at the peer.
+    ///
+    /// It returns at once: keep the endpoint, and read the event queue until the endpoint's
+    /// [`Event::Shutdown`](crate::Event::Shutdown). Dropped before, it loses what is still queued.
     ///
     /// # Errors
     /// -FI_ENOTCONN before the endpoint is connected, -FI_EOPBADSTATE after a failed connection.

@@ -65,7 +65,8 @@ pub(crate) trait Requests: Send + Sync {
 /// What a look at the next event shows: all of it but the connection request itself.
 pub use kofi_core::event_queue::Event as PeekedEvent;
 
-/// An event queue: `fi_eq_open(3)`.
+/// An event queue: `fi_eq_open(3)`. Clones are the same queue.
+#[derive(Clone)]
 pub struct EventQueue(Arc<EqShared>);
 
 pub(crate) struct EqShared {

@@ -17,6 +17,7 @@ pub struct BoundPassiveEndpoint(Arc<dyn PassiveEndpointOps>);
 
 /// A passive endpoint that listens: connection requests come to its event queue. Dropped, it is
 /// closed; requests that were read stay good.
+#[must_use = "dropped, it is closed"]
 pub struct Listener(Arc<dyn PassiveEndpointOps>);
 
 impl PassiveEndpoint {

@@ -50,7 +50,7 @@ fn a_shutdown_delivers_against_traffic() {
                     }
                 };
                 assert_eq!((received.context, received.error), (context, None));
-                assert!(received.into_received().iter().all(|&byte| byte == round));
+                assert!(received.into_received().unwrap().iter().all(|&byte| byte == round));
             }
             let Ok(Event::Shutdown { .. }) = pair.server.eq.wait(PATIENCE) else { panic!() };
             done.store(true, Ordering::Relaxed);

@@ -192,7 +192,7 @@ impl Link {
         let [transmit, receive] = &self.queues;
         let _ = self.complete(transmit, "the completion of the last message")?;
         let last = self.complete(receive, "the peer's last message")?;
-        if last.into_received() != FIN {
+        if last.into_received().ok().as_deref() != Some(FIN.as_slice()) {
             return Err(Failure::Run(
                 "wanted \"fin\" as the peer's last message, found another; give both sides the same -I and -S".into(),
             ));

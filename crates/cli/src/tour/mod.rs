@@ -269,7 +269,7 @@ fn sent(actor: &Actor, cq: &CompletionQueue, wanted: &str, context: u64) -> Resu
 /// Shows the completion of a receive, whose bytes must be these.
 fn received(actor: &Actor, completion: Completion, expected: &[u8]) -> Result<Option<u64>> {
     let (flags, context, data) = (completion.flags, completion.context, completion.data);
-    let bytes = completion.into_received();
+    let bytes = completion.into_received().map_err(|error| Failure::Run(error.to_string()))?;
     if bytes != expected {
         let same = bytes.iter().zip(expected).take_while(|(found, wanted)| found == wanted).count();
         let (found, wanted) = (bytes.len(), expected.len());
