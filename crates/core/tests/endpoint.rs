@@ -440,7 +440,7 @@ fn each_phase_has_its_limit() {
 /// What a failed operation says of itself.
 #[test]
 fn errors_of_operations_say_what_was_wanted_and_found() {
-    let error = |errno, provider: Errno, len, overflow| kofi_core::CompletionError {
+    let error = |errno, provider: Errno, len, overflow| CompletionError {
         context: 0,
         flags: OpFlags::RECV,
         len,
