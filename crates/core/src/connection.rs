@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use crate::domain::Domain;
-use crate::endpoint::{EpId, Incoming, Origin, State};
+use crate::endpoint::{EpId, Incoming, Origin, Payload, Sink, State};
 use crate::time::{Deadline, Instant};
 use crate::wire::cm::{self, Assembly, Header};
 use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
@@ -125,6 +125,16 @@ impl Domain {
         self.end(ep, Reason::Transport(errno));
     }
 
+    /// The transport takes nothing any more. What it still gives is read on: the connection is over
+    /// only with that ([`transport_failed`](Self::transport_failed)), and nothing waits for a reply to
+    /// be sent until then.
+    pub fn write_failed(&mut self, ep: EpId) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.tx.replies.close();
+            self.resume(ep);
+        }
+    }
+
     /// The driver could not keep what the peer sent.
     pub fn out_of_memory(&mut self, ep: EpId) {
         self.end(ep, Reason::NoMemory);
@@ -164,7 +174,8 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && endpoint.state == State::Draining
             && endpoint.tx.is_empty()
-            && endpoint.tx.unacked.len() == 0
+            && endpoint.tx.unacked.len() + endpoint.tx.reads.len() == 0
+            && !matches!(endpoint.rx.incoming, Incoming::Payload(Payload { sink: Sink::Read(_), .. }))
         {
             self.end(ep, Reason::Local);
         }

@@ -120,6 +120,7 @@ mod endpoint;
 mod event_queue;
 mod fabric;
 mod getinfo;
+mod memory_region;
 mod passive_endpoint;
 pub mod provider;
 mod returned;
@@ -131,6 +132,7 @@ pub use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use kofi_core::hints::Hints;
 pub use kofi_core::info::Info;
 pub use kofi_core::time::sread_timeout;
+pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
     AddrFormat, Address, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason, Refusal,
@@ -145,7 +147,8 @@ pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
 pub use getinfo::{Outcome, Query, explain, getinfo};
+pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
-pub use provider::{Message, Receive, Refused};
+pub use provider::{Message, Receive, Refused, Region};
 pub use returned::Returned;
 pub use wait_set::WaitSet;

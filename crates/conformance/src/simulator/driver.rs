@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The driver: a plain loop around the machines, as `kofi_core::domain` describes it.
 
-use kofi_core::message::{Place, Segment, Step};
+use kofi_core::message::{Memory, Place, Segment, Step};
 use kofi_core::{Errno, Event as CoreEvent, Instant, State, TransportCommand};
 
 use super::network::{End, Found, Owner, Task};
-use super::{Fid, Simulator, Tag};
+use super::{DomainObject, Fid, Simulator, Tag};
 use crate::allocator::inside;
 use crate::world::{Domain, Endpoint, PassiveEndpoint, Request};
 
@@ -135,7 +135,7 @@ impl Simulator {
                 }
                 Step::Place(place) => {
                     let staged = &link.staging[link.taken..][..place.len as usize];
-                    fill(&mut domain.memory, place, staged);
+                    fill(&mut domain.memory, &mut domain.regions, place, staged);
                     link.taken += place.len as usize;
                     inside(|| machine.placed(id, place.len));
                     continue;
@@ -160,7 +160,7 @@ impl Simulator {
                     if let Some(place) = plan.direct {
                         let direct = rest.len().min(place.len as usize);
                         let place = Place { len: direct as u64, ..place };
-                        fill(&mut domain.memory, place, &rest[..direct]);
+                        fill(&mut domain.memory, &mut domain.regions, place, &rest[..direct]);
                         inside(|| machine.placed(id, direct as u64));
                         rest = &rest[direct..];
                     }
@@ -182,7 +182,12 @@ impl Simulator {
                         match inside(|| machine.take(id, staged)) {
                             Step::Used(used) => link.taken += used,
                             Step::Place(place) => {
-                                fill(&mut domain.memory, place, &staged[..place.len as usize]);
+                                fill(
+                                    &mut domain.memory,
+                                    &mut domain.regions,
+                                    place,
+                                    &staged[..place.len as usize],
+                                );
                                 link.taken += place.len as usize;
                                 inside(|| machine.placed(id, place.len));
                             }
@@ -226,7 +231,7 @@ impl Simulator {
                 Segment::Bytes { start, len } => {
                     scratch.extend_from_slice(&plan.bytes()[start..start + len]);
                 }
-                Segment::Payload(place) => gather(&domain.memory, place, scratch),
+                Segment::Payload(place) => gather(domain, place, scratch),
             }
             // More than the transport could ever hold need not be gathered.
             if scratch.len() > 256 * 1024 {
@@ -260,6 +265,7 @@ impl Simulator {
                 // What has arrived before is still there to be read; then reading will tell, too.
                 trace.add(network.now, || format!("ep {}: write: {errno:?}", ep.0));
                 link.write_failed = true;
+                inside(|| domain.machine.write_failed(id));
                 if network.readable(end) == 0 {
                     inside(|| domain.machine.transport_failed(id, errno));
                 }
@@ -271,6 +277,7 @@ impl Simulator {
     /// Takes what a domain has to say, after each command and input.
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
+        object.most_remote = object.most_remote.max(object.machine.peer_completions());
         while let Some((id, TransportCommand::Close)) = inside(|| object.machine.poll_transport()) {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
@@ -296,6 +303,13 @@ impl Simulator {
         {
             object.timer = Some(at);
             self.network.at(at.nanos(), Task::DomainTimer(domain.0));
+        }
+        while let Some(object) = self.domains.get_mut(domain.0)
+            && let Some(id) = inside(|| object.machine.poll_resumed())
+        {
+            if let Some(ep) = object.endpoints.get(id.index()).copied().flatten() {
+                self.wake(ep);
+            }
         }
     }
 
@@ -458,9 +472,13 @@ fn self_out_of_memory(fail: &mut u64) -> bool {
 }
 
 /// Copies `bytes` to their place.
-fn fill(memory: &mut [Vec<Vec<u8>>], place: Place, mut bytes: &[u8]) {
+fn fill(memory: &mut [Vec<Vec<u8>>], regions: &mut [Option<Vec<Vec<u8>>>], place: Place, mut bytes: &[u8]) {
     let mut skip = place.offset as usize;
-    for segment in memory.get_mut(place.op.index()).into_iter().flatten() {
+    let segments = match place.memory {
+        Memory::Operation(op) => memory.get_mut(op.index()),
+        Memory::Region(mr) => regions.get_mut(mr.index()).and_then(Option::as_mut),
+    };
+    for segment in segments.into_iter().flatten() {
         if skip >= segment.len() {
             skip -= segment.len();
             continue;
@@ -474,13 +492,17 @@ fn fill(memory: &mut [Vec<Vec<u8>>], place: Place, mut bytes: &[u8]) {
             return;
         }
     }
-    assert!(bytes.is_empty(), "a place outside of its operation's memory: {place:?}");
+    assert!(bytes.is_empty(), "a place outside of its operation's or region's memory: {place:?}");
 }
 
 /// Copies the bytes of a place to the end of `into`.
-fn gather(memory: &[Vec<Vec<u8>>], place: Place, into: &mut Vec<u8>) {
+fn gather(domain: &DomainObject, place: Place, into: &mut Vec<u8>) {
     let (mut skip, mut left) = (place.offset as usize, place.len as usize);
-    for segment in memory.get(place.op.index()).into_iter().flatten() {
+    let segments = match place.memory {
+        Memory::Operation(op) => domain.memory.get(op.index()),
+        Memory::Region(mr) => domain.regions.get(mr.index()).and_then(Option::as_ref),
+    };
+    for segment in segments.into_iter().flatten() {
         if skip >= segment.len() {
             skip -= segment.len();
             continue;
@@ -493,5 +515,5 @@ fn gather(memory: &[Vec<Vec<u8>>], place: Place, into: &mut Vec<u8>) {
             return;
         }
     }
-    assert!(left == 0, "a place outside of its operation's memory: {place:?}");
+    assert!(left == 0, "a place outside of its operation's or region's memory: {place:?}");
 }

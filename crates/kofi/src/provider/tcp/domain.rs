@@ -10,14 +10,18 @@ use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
-use kofi_core::message::{Segment, Step, WritePlan};
-use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState};
+use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::{
+    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, State as EpState,
+};
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use tracing::debug;
 
 use super::endpoint::TcpEndpoint;
+use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
 use super::{check_type, environment};
 use crate::buffer::Buffers;
@@ -26,7 +30,7 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
-use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
+use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region};
 use crate::wait::{Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
@@ -52,6 +56,7 @@ pub(super) struct TcpDomain(Arc<Shared>);
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
     epoll: OwnedFd,
+    pub(super) mr_mode: MrMode,
     state: Mutex<State>,
     _child: Child,
 }
@@ -62,6 +67,10 @@ pub(super) struct State {
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
+    /// Memory regions, by their index.
+    regions: Vec<Option<Buffers>>,
+    /// In the domain's epoll: wakes who sleeps when something can go on without an event.
+    kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
@@ -119,12 +128,23 @@ impl Connection {
 }
 
 impl TcpDomain {
-    pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
+    pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
+        let failed = |errno| system("fi_domain", errno);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &kick, EventData::new_u64(u64::MAX), flags).map_err(failed)?;
+        let mut mr_mode = info.domain_attr.mr_mode;
+        if mr_mode.contains(MrMode::BASIC) {
+            // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
+            mr_mode |= MrMode::VIRT_ADDR | MrMode::PROV_KEY;
+        }
         let state = State {
-            machine: Domain::new(environment::limits()),
+            machine: Domain::new(environment::limits()).with_mr_mode(mr_mode),
             connections: Vec::new(),
             memory: Vec::new(),
+            regions: Vec::new(),
+            kick,
             queues: HashMap::new(),
             ready: VecDeque::new(),
             hot: None,
@@ -137,6 +157,7 @@ impl TcpDomain {
         Ok(Self(Arc::new(Shared {
             fabric: fabric.clone(),
             epoll,
+            mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         })))
@@ -185,6 +206,10 @@ impl DomainOps for TcpDomain {
             set.add(CALL, shared)?;
         }
         Ok(queue)
+    }
+
+    fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused> {
+        Ok(Arc::new(TcpMemoryRegion::open(&self.0, region)?))
     }
 
     fn endpoint(&self, info: &Info) -> Result<Arc<dyn EndpointOps>> {
@@ -338,6 +363,32 @@ impl State {
         }
     }
 
+    pub(super) fn put_region(&mut self, mr: MrId, buffers: Buffers) {
+        if self.regions.len() <= mr.index() {
+            self.regions.resize_with(mr.index() + 1, || None);
+        }
+        if let Some(place) = self.regions.get_mut(mr.index()) {
+            *place = Some(buffers);
+        }
+    }
+
+    pub(super) fn region(&mut self, mr: MrId) -> Result<&mut Buffers> {
+        // The place may be another region's by now.
+        self.machine.mr_key(mr)?;
+        let stale = Error::Stale { call: "a memory region", object: "memory region" };
+        self.regions.get_mut(mr.index()).and_then(Option::as_mut).ok_or(stale)
+    }
+
+    /// `fi_close` of a memory region: from here on nothing reaches its memory.
+    pub(super) fn close_region(&mut self, mr: MrId) -> Buffers {
+        if self.machine.close_mr(mr).is_err() {
+            return Buffers::default();
+        }
+        let buffers = self.regions.get_mut(mr.index()).and_then(Option::take).unwrap_or_default();
+        self.settle();
+        buffers
+    }
+
     fn take_memory(&mut self, op: OpId) -> Buffers {
         self.memory.get_mut(op.index()).and_then(Option::take).unwrap_or_default()
     }
@@ -390,7 +441,7 @@ impl State {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, plan, joined, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         let mut broken = false;
@@ -402,7 +453,11 @@ impl State {
                 match segment {
                     Segment::Bytes { start, len } => pieces.extend(plan.bytes().get(*start..*start + *len)),
                     Segment::Payload(place) => {
-                        let Some(Some(buffers)) = memory.get(place.op.index()) else { continue };
+                        let buffers = match place.memory {
+                            Memory::Operation(op) => memory.get(op.index()),
+                            Memory::Region(mr) => regions.get(mr.index()),
+                        };
+                        let Some(Some(buffers)) = buffers else { continue };
                         pieces.extend(buffers.slices(place.offset, place.len));
                     }
                 }
@@ -416,6 +471,7 @@ impl State {
                     connection.writable = false;
                     connection.broken = Some(errno);
                     connection.readable = true;
+                    machine.write_failed(ep);
                     broken = true;
                 }
             }
@@ -471,7 +527,7 @@ impl State {
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
     fn read(&mut self, ep: EpId) -> usize {
         let Some(plan) = self.machine.plan_read(ep) else { return 0 };
-        let Self { connections, memory, .. } = self;
+        let Self { connections, memory, regions, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
@@ -481,7 +537,7 @@ impl State {
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
         let mut direct = 0;
         if let Some(place) = plan.direct
-            && let Some(Some(buffers)) = memory.get_mut(place.op.index())
+            && let Some(buffers) = memory_of(memory, regions, place.memory)
         {
             for piece in buffers.slices_mut(place.offset, place.len) {
                 direct += piece.len();
@@ -534,7 +590,7 @@ impl State {
                 Step::Used(count) => used += count,
                 Step::Place(place) => {
                     let mut from = rest;
-                    if let Some(Some(buffers)) = self.memory.get_mut(place.op.index()) {
+                    if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
                         for piece in buffers.slices_mut(place.offset, place.len) {
                             let (bytes, tail) = from.split_at(piece.len().min(from.len()));
                             piece.copy_from_slice(bytes);
@@ -610,7 +666,25 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.enqueue(ep);
+            // Full means that it is readable already.
+            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        }
     }
+}
+
+/// The buffers that bytes go to.
+fn memory_of<'a>(
+    memory: &'a mut [Option<Buffers>],
+    regions: &'a mut [Option<Buffers>],
+    which: Memory,
+) -> Option<&'a mut Buffers> {
+    match which {
+        Memory::Operation(op) => memory.get_mut(op.index()),
+        Memory::Region(mr) => regions.get_mut(mr.index()),
+    }?
+    .as_mut()
 }
 
 pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
@@ -639,6 +713,10 @@ impl CqShared {
 
     fn take(&self, state: &mut State) -> Result<Completion> {
         let (op, done) = state.machine.read_cq(self.id)?;
+        if done.flags.contains(OpFlags::REMOTE_WRITE) {
+            // Peers that waited for room go on.
+            state.settle();
+        }
         Ok(Completion {
             context: done.context,
             flags: done.flags,
