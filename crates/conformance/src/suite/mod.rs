@@ -142,6 +142,32 @@ suite! { $
         a_byte_at_a_time_is_enough
         a_narrow_transport_is_enough
     }
+    remote_memory {
+        reads_and_writes_of_any_length
+        completions_say_read_or_write
+        a_write_with_data_is_told
+        segments_of_both_sides_differ
+        inject_write_is_quiet
+        operations_keep_their_order
+        many_reads_complete_in_order
+        a_write_completes_at_its_level
+        acknowledgements_of_writes_meet_them
+        virtual_addresses_and_keys_of_the_provider
+        forbidden_access_ends_its_connection
+        a_key_names_one_region
+        odd_registrations_are_refused
+        the_application_changes_its_memory
+        a_region_keeps_its_domain
+        closing_a_region_ends_what_uses_it
+        unread_completions_hold_the_writer_back
+        endpoints_without_the_capability
+        odd_requests_are_refused
+        reads_take_places_of_the_transmit_queue
+        outstanding_reads_fail_once
+        a_shutdown_waits_for_reads
+        narrow_transports_are_enough
+        selective_completion_of_reads_and_writes
+    }
     closing {
         shutdown_is_one_event_on_each_side
         both_sides_shut_down
