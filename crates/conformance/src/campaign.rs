@@ -419,6 +419,7 @@ impl Schedule {
         let attr = EndpointAttr {
             tx_size: self.rng.usize(1..40),
             rx_size: self.rng.usize(1..40),
+            total_buffered_recv: [0, 100, 3000, 1 << 20][self.rng.usize(..4)],
             ..self.sim.endpoint_attr()
         };
         let (domain, eq, tx_cq, rx_cq) = {

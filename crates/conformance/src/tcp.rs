@@ -103,6 +103,7 @@ fn with_attr(mut info: Info, attr: &EndpointAttr) -> Info {
     info.tx_attr.inject_size = attr.inject_size;
     info.tx_attr.iov_limit = attr.tx_iov_limit;
     info.tx_attr.rma_iov_limit = attr.rma_iov_limit;
+    info.rx_attr.total_buffered_recv = usize::try_from(attr.total_buffered_recv).unwrap_or(usize::MAX);
     info.rx_attr.iov_limit = attr.rx_iov_limit;
     info.ep_attr.max_msg_size = usize::try_from(attr.max_msg_size).unwrap_or(usize::MAX);
     info.dest_addr = attr.dest_addr.map(Address::from);

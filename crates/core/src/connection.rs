@@ -142,16 +142,22 @@ impl Domain {
 
     /// The peer has ended its stream, and all of it has been received.
     pub fn end_of_stream(&mut self, ep: EpId) {
-        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         let reason = match endpoint.rx.incoming {
             Incoming::Answer(_) => Reason::NoAnswer,
             Incoming::Header if endpoint.rx.have == 0 => Reason::Peer,
             _ => Reason::Cut,
         };
+        endpoint.rx.unexpected.cut();
+        if endpoint.is_open() && !endpoint.rx.unexpected.is_empty() {
+            endpoint.rx.ended = Some(reason);
+            return;
+        }
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, and what it sent before waits for a receive to be posted.
+    /// The peer has ended its stream, and what it sent before waits for a receive to be posted
+    /// ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.
     pub fn half_closed(&mut self, ep: EpId, now: Instant) {

@@ -14,7 +14,8 @@
 //! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
 //!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
 //!   [`poll_transport`](Domain::poll_transport), [`poll_event`](Domain::poll_event),
-//!   [`poll_released`](Domain::poll_released), [`poll_resumed`](Domain::poll_resumed).
+//!   [`poll_released`](Domain::poll_released), [`poll_resumed`](Domain::poll_resumed); for an endpoint
+//!   that has taken bytes or was given receives [`poll_kept`](Domain::poll_kept).
 //!
 //! Memory is named, never touched: an [`OpId`] stands for the buffers of an operation from its post
 //! until its completion is read or it is released, an [`MrId`](crate::MrId) for those of a memory
@@ -347,6 +348,7 @@ impl Domain {
             .or_else(|| ops.take_first(&mut endpoint.tx.reads))
             .or_else(|| ops.take_first(&mut endpoint.tx.queue))
             .or_else(|| endpoint.rx.take_current())
+            .or_else(|| endpoint.rx.unexpected.clear())
             .or_else(|| ops.take_first(&mut endpoint.rx.posted))
     }
 }

@@ -10,9 +10,11 @@ use crate::info::Info;
 use crate::memory::Pieces;
 use crate::operation::{List, OpId};
 use crate::passive_endpoint::Taken;
+use crate::reason::Reason;
 use crate::rma::Replies;
 use crate::slab::Key;
 use crate::time::{Deadline, TimeLimits};
+use crate::unexpected::Unexpected;
 use crate::wire::cm::Assembly;
 use crate::wire::header::{self, Header};
 use crate::wire::{ByteOrder, cm};
@@ -100,6 +102,8 @@ pub struct EndpointAttr {
     pub rx_iov_limit: usize,
     /// Most remote segments of a read or write.
     pub rma_iov_limit: usize,
+    /// Bytes of messages that are kept until there is a receive for them.
+    pub total_buffered_recv: u64,
     /// Longest message, bytes.
     pub max_msg_size: u64,
     /// Where to connect when `fi_connect` does not say.
@@ -116,6 +120,7 @@ impl From<&Info> for EndpointAttr {
             tx_iov_limit: info.tx_attr.iov_limit,
             rx_iov_limit: info.rx_attr.iov_limit,
             rma_iov_limit: info.tx_attr.rma_iov_limit,
+            total_buffered_recv: info.rx_attr.total_buffered_recv as u64,
             max_msg_size: info.ep_attr.max_msg_size as u64,
             dest_addr: info.dest_addr.as_ref().and_then(|addr| addr.socket_addr()),
         }
@@ -160,6 +165,8 @@ pub(crate) enum Incoming {
     Header,
     /// The rest of a record's payload.
     Payload(Payload),
+    /// The rest of a message that is kept until there is a receive for it.
+    Unexpected,
     /// What the record whose header has arrived needs, and cannot have now: a message a receive, a
     /// read request room for its response, a write with completion data room in the completion queue.
     Waiting(Header),
@@ -199,6 +206,11 @@ pub(crate) struct Receive {
     pub(crate) incoming: Incoming,
     /// Where the write that is arriving goes.
     pub(crate) pieces: Pieces,
+    /// Messages that wait for a receive.
+    pub(crate) unexpected: Unexpected,
+    /// The peer's stream has ended, and all of it has been taken. So ends the connection once those
+    /// messages are received.
+    pub(crate) ended: Option<Reason>,
     /// The driver is to be told to go on reading.
     pub(crate) resumed: bool,
     /// The part of a header that has arrived, when it came in pieces.
@@ -249,6 +261,8 @@ impl Endpoint {
                 posted: List::default(),
                 incoming: Incoming::Header,
                 pieces: Pieces::default(),
+                unexpected: Unexpected::default(),
+                ended: None,
                 resumed: false,
                 header: [0; header::MAX_LEN],
                 have: 0,

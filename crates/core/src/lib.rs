@@ -45,6 +45,7 @@ mod reason;
 pub mod rma;
 mod slab;
 pub mod time;
+mod unexpected;
 pub mod version;
 pub mod wire;
 

@@ -221,6 +221,14 @@ impl Transmit {
 }
 
 impl Receive {
+    /// The message that waits in the transport for a receive, or for room.
+    pub(crate) fn waiting_message(&self) -> Option<Header> {
+        match self.incoming {
+            Incoming::Waiting(header) if matches!(header.kind, Kind::Message { .. }) => Some(header),
+            _ => None,
+        }
+    }
+
     /// Takes the operation that a payload is arriving for, when the connection ends under it.
     pub(crate) fn take_current(&mut self) -> Option<OpId> {
         let Incoming::Payload(payload) = &self.incoming else { return None };
@@ -331,8 +339,8 @@ impl Domain {
         // A message may have been waiting for it, and be complete with that: nothing more needs to
         // arrive for one without payload.
         if let Some(endpoint) = self.endpoints.get(ep.0)
-            && let Incoming::Waiting(header) = endpoint.rx.incoming
-            && let Kind::Message { .. } = header.kind
+            && endpoint.rx.unexpected.is_empty()
+            && let Some(header) = endpoint.rx.waiting_message()
         {
             self.start_message(ep, header);
         }
@@ -490,6 +498,9 @@ impl Domain {
         if !(endpoint.is_open() || endpoint.state == State::Requested) {
             return None;
         }
+        if endpoint.rx.ended.is_some() {
+            return None;
+        }
         let direct = match &endpoint.rx.incoming {
             Incoming::Payload(payload) => payload.place(&endpoint.rx.pieces, u64::MAX),
             Incoming::Waiting(_) => return None,
@@ -526,6 +537,7 @@ impl Domain {
                     Err(error) => self.broken(ep, error),
                 },
             },
+            Incoming::Unexpected => Step::Used(self.keep_bytes(ep, input)),
             Incoming::Waiting(_) if input.is_empty() => Step::Used(0),
             Incoming::Waiting(_) => Step::Blocked,
             Incoming::Payload(payload) => {
@@ -567,8 +579,8 @@ impl Domain {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
         match header.kind {
-            Kind::Message { .. } if endpoint.rx.posted.len() == 0 => {
-                endpoint.rx.incoming = Incoming::Waiting(header);
+            Kind::Message { .. } if endpoint.rx.posted.len() == 0 || !endpoint.rx.unexpected.is_empty() => {
+                self.start_unexpected(ep, header);
             }
             Kind::Message { .. } => self.start_message(ep, header),
             Kind::Ack => {
@@ -608,11 +620,17 @@ impl Domain {
         if payload.ack
             && let Some(endpoint) = self.endpoints.get_mut(ep.0)
         {
-            endpoint.tx.replies.ack();
+            endpoint.acknowledge();
         }
-        let overflow = payload.total.saturating_sub(payload.room);
+        self.received(ep, id, payload.total);
+    }
+
+    /// A receive has its message, of `total` bytes.
+    pub(crate) fn received(&mut self, ep: EpId, id: OpId, total: u64) {
+        let mut overflow = 0;
         if let Some(op) = self.ops.get_mut(id) {
-            op.len = payload.total - overflow;
+            overflow = total.saturating_sub(op.len);
+            op.len = total - overflow;
         }
         let errno = Errno::ETRUNC;
         let failure = Failure { errno, provider_errno: errno.raw(), overflow };

@@ -295,7 +295,7 @@ impl Domain {
         if payload.ack
             && let Some(endpoint) = self.endpoints.get_mut(ep.0)
         {
-            endpoint.tx.replies.ack();
+            endpoint.acknowledge();
         }
     }
 
@@ -314,9 +314,13 @@ impl Domain {
     pub(crate) fn resume(&mut self, ep: EpId) {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         let Incoming::Waiting(header) = endpoint.rx.incoming else { return };
-        if matches!(header.kind, Kind::Message { .. }) {
-            return;
+        if !matches!(header.kind, Kind::Message { .. }) {
+            self.go_on(ep, header);
         }
+    }
+
+    /// The record that the connection's input waited with is tried again.
+    pub(crate) fn go_on(&mut self, ep: EpId, header: Header) {
         if let Err(error) = self.start(ep, header) {
             self.broken(ep, error);
         }

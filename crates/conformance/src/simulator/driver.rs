@@ -91,13 +91,27 @@ impl Simulator {
     /// Reads and writes once, as far as the transport and the machine let it.
     fn drive(&mut self, ep: Endpoint) {
         let Some(end) = self.endpoints.get(ep.0).and_then(|endpoint| endpoint.link.end) else { return };
-        let again = self.drive_reads(ep, end) | self.drive_writes(ep, end);
+        self.deliver(ep);
+        let mut again = self.drive_reads(ep, end);
+        self.deliver(ep);
+        again |= self.drive_writes(ep, end);
         if let Some(endpoint) = self.endpoints.get(ep.0) {
             let domain = endpoint.domain;
             self.pump(domain);
         }
         if again {
             self.wake(ep);
+        }
+    }
+
+    /// Copies messages that were kept to receives that were posted since.
+    fn deliver(&mut self, ep: Endpoint) {
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return };
+        let id = endpoint.id;
+        while let Some((place, bytes)) = inside(|| domain.machine.poll_kept(id)) {
+            fill(&mut domain.memory, &mut domain.regions, place, bytes);
+            inside(|| domain.machine.delivered(id));
         }
     }
 
@@ -204,6 +218,9 @@ impl Simulator {
                 Found::End => {
                     trace.add(network.now, || format!("ep {}: end of stream", ep.0));
                     inside(|| machine.end_of_stream(id));
+                    if machine.has_unreceived(id) {
+                        inside(|| machine.half_closed(id, now));
+                    }
                     return false;
                 }
                 Found::Error(errno) => {
@@ -217,6 +234,7 @@ impl Simulator {
 
     /// Gives whether there is more to write.
     fn drive_writes(&mut self, ep: Endpoint, end: End) -> bool {
+        let now = self.instant();
         let Self { endpoints, domains, network, trace, scratch, plan, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return false };
         let Some(domain) = domains.get_mut(endpoint.domain.0) else { return false };
@@ -266,7 +284,9 @@ impl Simulator {
                 trace.add(network.now, || format!("ep {}: write: {errno:?}", ep.0));
                 link.write_failed = true;
                 inside(|| domain.machine.write_failed(id));
-                if network.readable(end) == 0 {
+                if domain.machine.has_unreceived(id) {
+                    inside(|| domain.machine.half_closed(id, now));
+                } else if network.readable(end) == 0 {
                     inside(|| domain.machine.transport_failed(id, errno));
                 }
                 false

@@ -485,6 +485,7 @@ impl World for Simulator {
             tx_iov_limit: 4,
             rx_iov_limit: 4,
             rma_iov_limit: 4,
+            total_buffered_recv: 1000,
             max_msg_size: i64::MAX as u64,
             dest_addr: None,
         }

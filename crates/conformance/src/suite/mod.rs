@@ -134,6 +134,10 @@ suite! { $
         cancel_takes_the_oldest
         delivery_complete_waits_for_the_receive
         acknowledgements_meet_their_send
+        a_message_without_a_receive_holds_nothing_up
+        acknowledgements_wait_for_the_message_in_front
+        kept_messages_are_as_others
+        kept_messages_are_bounded
         a_full_transmit_queue_says_again
         a_full_receive_queue_says_again
         limits_are_kept

@@ -10,6 +10,8 @@ use crate::World;
 use crate::world::{Domain, Endpoint, MemoryRegion, ReceiveOp, RegionOp, RmaIov, SendOp};
 
 const KEY: u64 = 0xabcd;
+/// A message that is not kept when nobody receives it.
+const LARGE: usize = 200_000;
 const READ: OpFlags = OpFlags::RMA.union(OpFlags::READ);
 const WRITE: OpFlags = OpFlags::RMA.union(OpFlags::WRITE);
 const WRITTEN: OpFlags = OpFlags::RMA.union(OpFlags::REMOTE_WRITE).union(OpFlags::REMOTE_CQ_DATA);
@@ -580,7 +582,8 @@ pub fn reads_take_places_of_the_transmit_queue(world: &mut dyn World) -> Outcome
     let connection = pair.connect_with(world, &attr, &EndpointAttr { tx_size: 3, ..attr });
     let mr = ok(world.mr_reg(pair.server.domain, RegionOp::new([1; 8], KEY)));
     // A message that nobody receives holds up what is behind it.
-    ok(world.send(connection.client, SendOp::new([0; 8], 0).flags(OpFlags::DELIVERY_COMPLETE)));
+    let (len, flags) = (LARGE, OpFlags::DELIVERY_COMPLETE);
+    ok(world.send(connection.client, SendOp::new(vec![0; len], 0).flags(flags)));
     let mut posted = 1;
     while world.read(connection.client, ReceiveOp::new(8, posted), &[iov(0, 8, KEY)]).is_ok() {
         posted += 1;
@@ -588,7 +591,7 @@ pub fn reads_take_places_of_the_transmit_queue(world: &mut dyn World) -> Outcome
         world.step(A_WHILE / 1000);
     }
     refused(world.read(connection.client, ReceiveOp::new(8, 0), &[iov(0, 8, KEY)]), Errno::EAGAIN);
-    ok(world.recv(connection.server, ReceiveOp::new(8, 0)));
+    ok(world.recv(connection.server, ReceiveOp::new(len, 0)));
     let mut contexts: Vec<u64> = (0..posted).map(|_| completion(world, pair.client.cq).context).collect();
     contexts.sort_unstable();
     assert_eq!(contexts, (0..posted).collect::<Vec<_>>());
@@ -602,7 +605,7 @@ pub fn outstanding_reads_fail_once(world: &mut dyn World) -> Outcome {
     let pair = connection.pair;
     // A message that nobody receives holds up what is behind it.
     let level = OpFlags::DELIVERY_COMPLETE;
-    ok(world.send(connection.client, SendOp::new([0; 8], 0).flags(level)));
+    ok(world.send(connection.client, SendOp::new(vec![0; LARGE], 0).flags(level)));
     for context in 1..4 {
         ok(world.read(connection.client, ReceiveOp::new(8, context), &[iov(0, 8, KEY)]));
         ok(world.write(connection.client, SendOp::new([3; 8], 10 + context).flags(level), &[iov(0, 8, KEY)]));

@@ -20,6 +20,7 @@ const ATTR: EndpointAttr = EndpointAttr {
     tx_iov_limit: 4,
     rx_iov_limit: 4,
     rma_iov_limit: 4,
+    total_buffered_recv: 0,
     max_msg_size: u64::MAX,
     dest_addr: Some(ADDR),
 };

@@ -485,6 +485,7 @@ impl State {
     fn fill(&mut self, ep: EpId) {
         let mut budget = READ_BUDGET;
         loop {
+            self.deliver(ep);
             let Some(connection) = self.connection(ep) else { return };
             let readable = connection.readable;
             if connection.kept_used < connection.kept.len() {
@@ -509,16 +510,17 @@ impl State {
         let Some(connection) = self.connection(ep) else { return };
         let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
         let blocked = readable || connection.kept_used < connection.kept.len();
+        let unreceived = self.machine.has_unreceived(ep);
         match broken {
             // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !blocked || self.machine.plan_read(ep).is_some() => {
+            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && blocked => self.machine.half_closed(ep, now()),
+            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
             None => {}
         }
         self.machine.input_drained(ep);
@@ -551,6 +553,7 @@ impl State {
         let count = match result {
             Ok(0) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.end_of_stream(ep);
                 0
             }
@@ -617,6 +620,21 @@ impl State {
         match connection.kept.try_reserve_exact(rest.len()) {
             Ok(()) => connection.kept.extend_from_slice(rest),
             Err(_) => self.machine.out_of_memory(ep),
+        }
+    }
+
+    /// Copies messages that the machine kept to receives that were posted since.
+    fn deliver(&mut self, ep: EpId) {
+        while let Some((place, bytes)) = self.machine.poll_kept(ep) {
+            if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
+                let mut rest = bytes;
+                for piece in buffers.slices_mut(place.offset, place.len) {
+                    let (from, tail) = rest.split_at(piece.len().min(rest.len()));
+                    piece.copy_from_slice(from);
+                    rest = tail;
+                }
+            }
+            self.machine.delivered(ep);
         }
     }
 

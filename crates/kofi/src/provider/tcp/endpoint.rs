@@ -188,7 +188,7 @@ impl EndpointOps for TcpEndpoint {
         let post =
             PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
         let mut state = self.domain.lock();
-        let waiting = state.machine.plan_read(self.id).is_none();
+        let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
         match state.machine.post_receive(self.id, &post) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {

@@ -21,6 +21,8 @@ const INJECT_SIZE: usize = 128;
 const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
+/// Bytes of messages that are kept for each connection until there is a receive for them.
+const BUFFERED: usize = 64 * 1024;
 /// The default, and the most that can be asked for.
 const QUEUE_SIZE: (usize, usize) = (256, 65536);
 
@@ -131,7 +133,7 @@ fn info(
             op_flags: OpFlags::COMPLETION,
             msg_order: order,
             comp_order: Order::STRICT,
-            total_buffered_recv: 0,
+            total_buffered_recv: BUFFERED,
             size: size(hints.rx_attr.size),
             iov_limit: IOV_LIMIT,
         },
