@@ -72,15 +72,26 @@ impl Tally {
     }
 }
 
-/// Runs one schedule; panics when something that must hold does not.
+/// Runs one schedule; panics when something that must hold does not, and shows what happened before
+/// if that is to be recorded.
 pub fn run(seed: u64, trace: bool) -> Tally {
+    play(seed, trace).tally
+}
+
+/// Runs one schedule and gives what happened, too.
+pub fn replay(seed: u64) -> (Tally, Vec<String>) {
+    let schedule = play(seed, true);
+    (schedule.tally, schedule.sim.trace().map(str::to_owned).collect())
+}
+
+fn play(seed: u64, trace: bool) -> Schedule {
     allocator::fail(0);
     let mut schedule = Schedule::new(seed, trace);
     schedule.play();
     schedule.finish();
     schedule.tally.happened = schedule.sim.happened();
     schedule.tally.virtual_time = schedule.sim.now().as_nanos() as u64;
-    schedule.tally
+    schedule
 }
 
 /// Bytes that messages are made of.

@@ -250,6 +250,10 @@ impl World for Tcp {
         true
     }
 
+    fn bears_anything(&self) -> bool {
+        true
+    }
+
     fn process(&mut self) -> Process {
         self.processes += 1;
         Process(self.processes)

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use crate::domain::Domain;
+use crate::domain::{Domain, TransportCommand};
 use crate::endpoint::{EpId, Incoming, Origin, Payload, Sink, State};
 use crate::time::{Deadline, Instant};
 use crate::wire::cm::{self, Assembly, Header};
@@ -244,7 +244,13 @@ impl Domain {
                 endpoint.deadline = None;
                 self.cancel_all(ep, reason.errno());
                 self.emit(ep, Event::Shutdown { reason });
-                self.close_transport(ep);
+                self.transport(
+                    ep,
+                    match reason {
+                        Reason::Local => TransportCommand::Finish,
+                        _ => TransportCommand::Close,
+                    },
+                );
             }
             State::Idle | State::Enabled | State::Disconnected | State::Failed => {}
         }
@@ -257,7 +263,7 @@ impl Domain {
         endpoint.tx.greeting = Vec::new();
         self.cancel_all(ep, reason.errno());
         self.emit(ep, Event::Error { reason, data });
-        self.close_transport(ep);
+        self.transport(ep, TransportCommand::Close);
     }
 }
 

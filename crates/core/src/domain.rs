@@ -40,6 +40,10 @@ use crate::{Errno, Error, Result, SocketAddr};
 pub enum TransportCommand {
     /// Shut it down in both directions and close it. Nothing more is wanted of it.
     Close,
+    /// End the outgoing stream. The peer may still be receiving what was sent, and closing at once
+    /// would take that from it if it sends something itself: read and drop that until it ends its
+    /// stream, for the shutdown limit at most, then close.
+    Finish,
 }
 
 /// A domain.
@@ -311,8 +315,8 @@ impl Domain {
         }
     }
 
-    pub(crate) fn close_transport(&mut self, ep: EpId) {
-        self.transports.push_back((ep, TransportCommand::Close));
+    pub(crate) fn transport(&mut self, ep: EpId, command: TransportCommand) {
+        self.transports.push_back((ep, command));
     }
 
     /// An operation has come to its end; it is in no list now. It goes to the queue of its

@@ -11,7 +11,7 @@
 //! * [`PassiveEndpoint`] turns transport connections into connection requests;
 //! * [`EventQueue`] keeps events, bounded, until they are read;
 //! * [`memory`] says what of it peers can reach;
-//! * [`info`], [`hints`] and [`negotiate`] describe what a provider offers and an application wants;
+//! * [`info`], [`hints`] and [`negotiate()`] describe what a provider offers and an application wants;
 //! * [`wire`] is the protocol.
 //!
 //! A peer's bytes can end its own connection, and do nothing else: everything they can make grow is

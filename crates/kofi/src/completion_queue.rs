@@ -9,7 +9,9 @@ use kofi_core::flags::OpFlags;
 use kofi_core::{CompletionError, Error, Result};
 
 use crate::buffer::{Buf, Buffers};
+use crate::clock::now;
 use crate::provider::CompletionQueueOps;
+use crate::returned::Returned;
 
 /// An operation that has come to its end, and its memory.
 #[derive(Debug)]
@@ -95,7 +97,10 @@ impl CompletionQueue {
     /// # Errors
     /// [`Error::Empty`] when there is none.
     pub fn poll(&self) -> Result<Completion> {
-        self.or_error(self.read())
+        match self.read() {
+            Err(Error::ErrorAvailable) => self.read_error(),
+            other => other,
+        }
     }
 
     /// Waits for the next completion, be it a success or an error.
@@ -103,14 +108,31 @@ impl CompletionQueue {
     /// # Errors
     /// As for [`sread`](Self::sread), without [`Error::ErrorAvailable`].
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Completion> {
-        self.or_error(self.sread(timeout))
+        let end = timeout.into().map(|timeout: Duration| now().after(timeout));
+        loop {
+            match self.sread(end.map(|end| end.until(now()))) {
+                Err(Error::ErrorAvailable) => match self.read_error() {
+                    // Another reader has taken it.
+                    Err(Error::Empty) => {}
+                    other => return other,
+                },
+                other => return other,
+            }
+        }
     }
 
-    fn or_error(&self, read: Result<Completion>) -> Result<Completion> {
-        match read {
-            Err(Error::ErrorAvailable) => self.read_error(),
-            other => other,
-        }
+    /// Lets all that feeds the queue go on, and reads nothing.
+    pub fn progress(&self) {
+        self.0.progress();
+    }
+
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound; the queue is as before then, and is given back.
+    pub fn close(self) -> Result<(), Returned<Self>> {
+        let result = self.0.close();
+        Returned::check(self, result).map(drop)
     }
 
     /// `fi_trywait`: whether it is right to sleep on [`fd`](Self::fd) now.

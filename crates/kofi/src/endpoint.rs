@@ -123,6 +123,14 @@ macro_rules! before_connection {
                 self.0.recv(buffers, context)
             }
 
+            /// `fi_cancel`: as [`Endpoint::cancel`].
+            ///
+            /// # Errors
+            /// As for [`Endpoint::cancel`].
+            pub fn cancel(&self, context: u64) -> Result<()> {
+                self.0.cancel(context)
+            }
+
             /// Limits in time for the phases of the connection.
             ///
             /// # Errors
@@ -342,6 +350,14 @@ impl Endpoint {
     /// Where the endpoint is in its life.
     pub fn state(&self) -> State {
         self.0.state().unwrap_or(State::Disconnected)
+    }
+
+    /// The limits in time.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn limits(&self) -> Result<TimeLimits> {
+        self.0.limits()
     }
 
     /// Limits in time for what is still to come.

@@ -3,14 +3,14 @@
 //! the queue goes on.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
 use kofi_core::{Error, Instant, Result};
 use rustix::event::epoll;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::{Errno, read, write};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
@@ -23,10 +23,50 @@ use crate::clock::now;
 pub(crate) trait Source: Send + Sync {
     /// Does what can be done now. `true`: there is more, call again before sleeping.
     fn drive(&self) -> bool;
-    /// Becomes readable when there is something to do.
+    /// Becomes readable when there is something to do, also when that is because of the time.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// When there will be something to do in any case.
-    fn deadline(&self) -> Option<Instant>;
+}
+
+/// A timer that makes a source's descriptor readable. So it wakes also those who slept already when
+/// another thread made something due.
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// When it goes off; none once that has been seen.
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    /// An alarm among what `epoll` watches. Its events carry `mark`.
+    pub(crate) fn new(call: &'static str, epoll: &OwnedFd, mark: u64) -> Result<Self> {
+        let error = |errno| system(call, errno);
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(error)?;
+        // Edge triggered: it tells once each time, and is never read.
+        let (data, flags) = (epoll::EventData::new_u64(mark), epoll::EventFlags::IN | epoll::EventFlags::ET);
+        epoll::add(epoll, &timer, data, flags).map_err(error)?;
+        Ok(Self { timer, at: None })
+    }
+
+    /// Goes off at `at`, if not before that.
+    pub(crate) fn set(&mut self, at: Option<Instant>) {
+        let Some(at) = at.filter(|at| self.at.is_none_or(|known| *at < known)) else { return };
+        self.at = Some(at);
+        // All zeros switch a timer off.
+        let it_value = timespec(Duration::from_nanos(at.nanos().max(1)));
+        let value = Itimerspec { it_interval: timespec(Duration::ZERO), it_value };
+        // It fails for times that make no sense only.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value);
+    }
+
+    /// Goes off now: there is something to do that no event tells of.
+    pub(crate) fn ring(&mut self) {
+        self.set(Some(Instant::from_nanos(0)));
+    }
+
+    /// It went off, and whoever noticed does what is due.
+    pub(crate) fn seen(&mut self) {
+        self.at = None;
+    }
 }
 
 /// Locks, also after a panic of another thread: what a panic leaves is whole, since no machine call
@@ -55,10 +95,14 @@ pub(crate) struct Waiter {
     kind: WaitObj,
     /// Readable after [`notify`](Self::notify), while somebody wants to know.
     event: OwnedFd,
+    /// The next [`notify`](Self::notify) has somebody to wake.
     armed: AtomicBool,
+    /// Blocking reads that sleep, or are about to.
+    sleepers: AtomicUsize,
+    /// Somebody polls the descriptor now and then.
+    polled: AtomicBool,
     /// All descriptors in one, for those who poll themselves.
     all: Option<OwnedFd>,
-    timer: Mutex<Option<OwnedFd>>,
     sources: Mutex<Vec<Weak<dyn Source>>>,
 }
 
@@ -79,8 +123,9 @@ impl Waiter {
             kind,
             event,
             armed: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            polled: AtomicBool::new(false),
             all,
-            timer: Mutex::new(None),
             sources: Mutex::new(Vec::new()),
         })
     }
@@ -99,6 +144,9 @@ impl Waiter {
             }
         }
         sources.push(Arc::downgrade(source));
+        drop(sources);
+        // Who sleeps already does not know of it.
+        self.notify();
         Ok(())
     }
 
@@ -125,12 +173,16 @@ impl Waiter {
     }
 
     fn arm(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
         self.armed.store(true, Ordering::SeqCst);
     }
 
     fn disarm(&self) {
         self.armed.store(false, Ordering::SeqCst);
         let _ = read(&self.event, &mut [0u8; 8]);
+        if self.sleepers.fetch_sub(1, Ordering::SeqCst) > 1 || self.polled.load(Ordering::SeqCst) {
+            self.armed.store(true, Ordering::SeqCst);
+        }
     }
 
     fn check(&self, call: &'static str) -> Result<()> {
@@ -150,10 +202,25 @@ impl Waiter {
         &self,
         call: &'static str,
         timeout: Option<Duration>,
-        mut attempt: impl FnMut() -> Result<T>,
+        attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         self.check(call)?;
+        let result = self.wait(call, timeout, attempt);
+        if !matches!(result, Err(Error::Empty)) && self.sleepers.load(Ordering::SeqCst) > 0 {
+            // One wake-up may have stood for several entries, and for work that is left.
+            self.notify();
+        }
+        result
+    }
+
+    fn wait<T>(
+        &self,
+        call: &'static str,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         let end = timeout.map(|timeout| now().after(timeout));
+        let over = || end.is_some_and(|end| end <= now());
         loop {
             let more = self.drive();
             match attempt() {
@@ -162,13 +229,14 @@ impl Waiter {
             }
             if more {
                 // Whatever is busy does not hold up the clock.
-                if end.is_some_and(|end| end <= now()) {
+                if over() {
                     return Err(Error::Empty);
                 }
                 continue;
             }
-            let sources = self.sources();
             self.arm();
+            // What comes from here on wakes: entries and sources.
+            let sources = self.sources();
             match attempt() {
                 Err(Error::Empty) => {}
                 other => {
@@ -176,13 +244,12 @@ impl Waiter {
                     return other;
                 }
             }
-            let wake = sources.iter().filter_map(|source| source.deadline()).chain(end).min();
-            let interrupted = self.sleep(call, &sources, wake);
+            let interrupted = self.sleep(call, &sources, end);
             self.disarm();
             if interrupted? {
                 return attempt();
             }
-            if end.is_some_and(|end| end <= now()) {
+            if over() {
                 self.drive();
                 return attempt();
             }
@@ -195,7 +262,7 @@ impl Waiter {
         fds.push(PollFd::new(&self.event, PollFlags::IN));
         fds.extend(sources.iter().map(|source| PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)));
         let timeout = until.map(|until| timespec(until.until(now())));
-        match poll(&mut fds, timeout.as_ref()) {
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => Ok(false),
             Err(Errno::INTR) => Ok(true),
             Err(errno) => Err(system(call, errno)),
@@ -209,51 +276,25 @@ impl Waiter {
     pub(crate) fn try_wait(&self, call: &'static str, is_empty: impl Fn() -> bool) -> Result<()> {
         self.check(call)?;
         let more = self.drive();
-        self.disarm();
-        self.arm();
+        let _ = read(&self.event, &mut [0u8; 8]);
+        self.poll();
         if more || !is_empty() {
-            self.disarm();
+            // Another thread may sleep on what was just read.
+            self.notify();
             return Err(Error::Empty);
-        }
-        if self.all.is_some() {
-            self.set_timer(call, self.deadline())?;
         }
         Ok(())
     }
 
-    /// When something will have to be done in any case.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.sources().iter().filter_map(|source| source.deadline()).min()
+    /// Somebody polls the descriptor from now on.
+    pub(crate) fn poll(&self) {
+        self.polled.store(true, Ordering::SeqCst);
+        self.armed.store(true, Ordering::SeqCst);
     }
 
     /// The descriptor to poll after [`try_wait`](Self::try_wait).
     pub(crate) fn fd(&self, call: &'static str) -> Result<BorrowedFd<'_>> {
         self.all.as_ref().map(AsFd::as_fd).ok_or(Error::Unsupported(call))
-    }
-
-    /// Makes [`fd`](Self::fd) readable at `at`, too.
-    fn set_timer(&self, call: &'static str, at: Option<Instant>) -> Result<()> {
-        let error = |errno| system(call, errno);
-        let mut timer = lock(&self.timer);
-        if timer.is_none() && at.is_none() {
-            return Ok(());
-        }
-        if timer.is_none() {
-            let new =
-                timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
-                    .map_err(error)?;
-            if let Some(all) = &self.all {
-                epoll::add(all, &new, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(error)?;
-            }
-            *timer = Some(new);
-        }
-        if let Some(timer) = timer.as_ref() {
-            // All zeros switch a timer off; a moment that has passed is as good as a nanosecond from now.
-            let value = at.map(|at| at.until(now()).max(Duration::from_nanos(1))).unwrap_or_default();
-            let value = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(value) };
-            timerfd_settime(timer, TimerfdTimerFlags::empty(), &value).map_err(error)?;
-        }
-        Ok(())
     }
 }
 

@@ -40,9 +40,12 @@ impl WaitSet {
 
     pub(crate) fn add(&self, call: &'static str, member: Arc<dyn Member>) -> Result<()> {
         let fd = member.waiter().fd(call)?;
+        member.waiter().poll();
         epoll::add(&self.all, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
             .map_err(|errno| system(call, errno))?;
-        lock(&self.members).push(Arc::downgrade(&member));
+        let mut members = lock(&self.members);
+        members.retain(|member| member.strong_count() > 0);
+        members.push(Arc::downgrade(&member));
         Ok(())
     }
 

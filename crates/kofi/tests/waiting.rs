@@ -260,6 +260,26 @@ fn a_wait_set_waits_for_any_of_its_queues() {
     set.object.close().unwrap();
 }
 
+/// A queue that is opened into a set in which somebody waits.
+#[test]
+fn a_wait_set_learns_of_new_queues() {
+    let (server, _listener) = server_at(loopback(), WaitObj::Unspec);
+    let set = server.fabric.wait_set().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let start = Instant::now();
+            (set.wait(Duration::from_secs(3)), start.elapsed())
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let attr = EqAttr { flags: OpFlags::WRITE, ..EqAttr::default() };
+        let eq = server.fabric.event_queue_in(&set, attr).unwrap();
+        eq.write(Fid(7), 3, b"entry", OpFlags::empty()).unwrap();
+        let (result, time) = waiting.join().unwrap();
+        result.unwrap();
+        assert!(time < Duration::from_secs(2), "asleep for {time:?}");
+    });
+}
+
 /// Waiting takes no processor time, with a connection, after its peer has shut it down, and with
 /// silent strangers at the listener.
 #[test]

@@ -244,16 +244,20 @@ impl Simulator {
         }
         inside(|| domain.machine.plan_write(id, plan));
         scratch.clear();
+        // More than the transport can take at once need not be gathered.
+        let most = network.most_written();
         for segment in plan.segments() {
             match *segment {
                 Segment::Bytes { start, len } => {
                     scratch.extend_from_slice(&plan.bytes()[start..start + len]);
                 }
-                Segment::Payload(place) => gather(domain, place, scratch),
-            }
-            // More than the transport could ever hold need not be gathered.
-            if scratch.len() > 256 * 1024 {
-                break;
+                Segment::Payload(place) => {
+                    let len = place.len.min(most.saturating_sub(scratch.len()) as u64);
+                    gather(domain, Place { len, ..place }, scratch);
+                    if len < place.len {
+                        break;
+                    }
+                }
             }
         }
         if scratch.is_empty() {
@@ -298,7 +302,10 @@ impl Simulator {
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
         object.most_remote = object.most_remote.max(object.machine.peer_completions());
-        while let Some((id, TransportCommand::Close)) = inside(|| object.machine.poll_transport()) {
+        // The network keeps what was sent, whatever comes after: there is no need to linger.
+        while let Some((id, TransportCommand::Close | TransportCommand::Finish)) =
+            inside(|| object.machine.poll_transport())
+        {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
                 && let Some(endpoint) = self.endpoints.get_mut(ep.0)

@@ -152,7 +152,8 @@ impl Host {
     /// Does what the machine wants done, and reads the completion queue.
     pub(crate) fn outputs(&mut self, outgoing: &mut Pipe, incoming: &mut Pipe) {
         self.domain.expire(self.now);
-        while let Some((_, TransportCommand::Close)) = self.domain.poll_transport() {
+        while let Some((_, TransportCommand::Close | TransportCommand::Finish)) = self.domain.poll_transport()
+        {
             self.open = false;
         }
         if !self.open {

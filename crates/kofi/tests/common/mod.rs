@@ -104,3 +104,9 @@ pub fn next(eq: &EventQueue, others: &[&EventQueue]) -> Event {
         std::thread::sleep(Duration::from_micros(50));
     }
 }
+
+/// Says it even when the test passes, whose output is not shown.
+pub fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

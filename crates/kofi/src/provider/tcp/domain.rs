@@ -13,17 +13,17 @@ use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
 use kofi_core::{
     CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, State as EpState,
+    TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use smallvec::SmallVec;
-use tracing::debug;
 
 use super::endpoint::TcpEndpoint;
 use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
-use super::{check_type, environment};
+use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
 use crate::clock::now;
 use crate::completion_queue::Completion;
@@ -31,7 +31,7 @@ use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
 use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region};
-use crate::wait::{Source, Waiter, lock, system};
+use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -49,13 +49,23 @@ const DEFER_COUNT: u32 = 64;
 const DEFER_INTERVAL: Duration = Duration::from_micros(10);
 /// While only one endpoint receives, so many polls at most look at nothing else.
 const MAX_HOT_POLLS: u32 = 64;
+/// Bytes written to one connection before others get their turn.
+const WRITE_BUDGET: usize = 4 << 20;
+/// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
+const MAX_LINGERING: usize = 1024;
+/// Mark among events of those.
+const LINGERING: u64 = u64::MAX - 1;
+/// Events of what wakes who sleeps.
+const KICK: u64 = u64::MAX - 2;
+/// Mark of the alarm among events; others carry the index of an endpoint.
+const ALARM: u64 = u64::MAX;
 
 pub(super) struct TcpDomain(Arc<Shared>);
 
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     pub(super) mr_mode: MrMode,
     state: Mutex<State>,
     _child: Child,
@@ -64,6 +74,7 @@ pub(super) struct Shared {
 /// Everything under the domain's lock.
 pub(super) struct State {
     pub(super) machine: Domain,
+    epoll: Arc<OwnedFd>,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
@@ -81,8 +92,17 @@ pub(super) struct State {
     hot_limit: u32,
     scratch: Vec<u8>,
     plan: WritePlan,
+    /// What was sent on these may not have arrived yet.
+    lingering: VecDeque<Lingering>,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
+    alarm: Alarm,
+}
+
+/// A connection that was shut down on this side.
+struct Lingering {
+    socket: OwnedFd,
+    until: Instant,
 }
 
 /// An endpoint's transport.
@@ -130,10 +150,10 @@ impl Connection {
 impl TcpDomain {
     pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
         let failed = |errno| system("fi_domain", errno);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?);
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, &kick, EventData::new_u64(u64::MAX), flags).map_err(failed)?;
+        epoll::add(&epoll, &kick, EventData::new_u64(KICK), flags).map_err(failed)?;
         let mut mr_mode = info.domain_attr.mr_mode;
         if mr_mode.contains(MrMode::BASIC) {
             // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
@@ -141,6 +161,7 @@ impl TcpDomain {
         }
         let state = State {
             machine: Domain::new(environment::limits()).with_mr_mode(mr_mode),
+            epoll: epoll.clone(),
             connections: Vec::new(),
             memory: Vec::new(),
             regions: Vec::new(),
@@ -152,7 +173,9 @@ impl TcpDomain {
             hot_limit: 1,
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
+            lingering: VecDeque::new(),
             joined: Vec::with_capacity(socket::JOIN),
+            alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
         Ok(Self(Arc::new(Shared {
             fabric: fabric.clone(),
@@ -169,6 +192,10 @@ impl TcpDomain {
         request: Option<&ConnectionRequest>,
     ) -> Result<Arc<dyn EndpointOps>> {
         check_type("fi_endpoint", info)?;
+        if info.tx_attr.iov_limit.max(info.rx_attr.iov_limit) > offers::IOV_LIMIT {
+            let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
+            return Err(Error::Invalid { call: "fi_endpoint", problem });
+        }
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
@@ -246,10 +273,6 @@ impl Source for Shared {
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.lock().machine.next_deadline()
-    }
 }
 
 impl State {
@@ -262,9 +285,21 @@ impl State {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        let mut others = false;
+        let (mut others, mut linger) = (false, false);
         for event in events.iter().take(count) {
-            let index = event.data.u64() as usize;
+            let index = match event.data.u64() {
+                ALARM => {
+                    self.alarm.seen();
+                    linger = true;
+                    continue;
+                }
+                LINGERING => {
+                    linger = true;
+                    continue;
+                }
+                KICK => continue,
+                index => index as usize,
+            };
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
@@ -286,9 +321,11 @@ impl State {
                 self.service(ep);
             }
         }
-        if expired {
-            self.settle();
+        if linger {
+            let now = now();
+            self.lingering.retain(|lingering| lingering.until > now && !socket::discard(&lingering.socket));
         }
+        self.settle();
         count == EVENTS || !self.ready.is_empty()
     }
 
@@ -402,11 +439,36 @@ impl State {
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
             if let Some(socket) = connection.socket {
-                socket::close(socket, connection.readable);
+                self.close_socket(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
         }
         self.settle();
+    }
+
+    /// Closes a socket. While a child of this process has it, too, it would go on to tell of events,
+    /// and be taken for the next one of the same endpoint's place.
+    fn close_socket(&self, socket: OwnedFd, unread: bool) {
+        let _ = epoll::delete(&self.epoll, &socket);
+        socket::close(socket, unread);
+    }
+
+    /// Ends a connection so that the peer gets all that was sent: see [`TransportCommand::Finish`].
+    fn linger(&mut self, ep: EpId, socket: OwnedFd) {
+        socket::finish(&socket);
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        let until = now().after(limit.unwrap_or(Duration::MAX));
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        let watched = epoll::modify(&self.epoll, &socket, EventData::new_u64(LINGERING), flags);
+        if socket::discard(&socket) || watched.is_err() {
+            return self.close_socket(socket, false);
+        }
+        if self.lingering.len() >= MAX_LINGERING
+            && let Some(oldest) = self.lingering.pop_front()
+        {
+            self.close_socket(oldest.socket, true);
+        }
+        self.lingering.push_back(Lingering { socket, until });
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
@@ -431,7 +493,8 @@ impl State {
         let now = now();
         let quick = now.until(connection.last_send) < DEFER_INTERVAL;
         connection.last_send = now;
-        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
+        // Who sleeps would not come back for it.
+        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
         if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
             connection.deferred += 1;
             return self.enqueue(ep);
@@ -444,8 +507,10 @@ impl State {
         let Self { machine, connections, memory, regions, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
-        let mut broken = false;
+        // Something is left to do that no event tells of.
+        let mut left = false;
         connection.deferred = 0;
+        let mut budget = WRITE_BUDGET;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
             let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();
@@ -463,7 +528,14 @@ impl State {
                 }
             }
             match socket::send(socket, &pieces, joined) {
-                Ok(count) => machine.sent(ep, count),
+                Ok(count) => {
+                    machine.sent(ep, count);
+                    budget = budget.saturating_sub(count);
+                    if budget == 0 {
+                        left = true;
+                        break;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => connection.writable = false,
                 Err(errno) => {
@@ -472,11 +544,13 @@ impl State {
                     connection.broken = Some(errno);
                     connection.readable = true;
                     machine.write_failed(ep);
-                    broken = true;
+                    left = true;
                 }
             }
         }
-        if broken {
+        if left {
+            // Whoever got us here may leave before it is done.
+            self.alarm.ring();
             self.enqueue(ep);
         }
     }
@@ -498,6 +572,8 @@ impl State {
                 break;
             }
             if budget == 0 {
+                // Whoever got us here may leave before it is done.
+                self.alarm.ring();
                 return self.enqueue(ep);
             }
             budget = budget.saturating_sub(self.read(ep));
@@ -664,19 +740,21 @@ impl State {
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
     fn settle(&mut self) {
-        while let Some((ep, kofi_core::TransportCommand::Close)) = self.machine.poll_transport() {
+        while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
-                if let Some(socket) = connection.socket.take() {
-                    socket::close(socket, connection.readable);
-                }
+                let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
+                match socket {
+                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) => self.close_socket(socket, readable),
+                    None => {}
+                }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
         while let Some((eq, entry)) = self.machine.poll_event() {
-            debug!(fid = entry.fid.0, event = ?entry.event, "event");
             if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
                 eq.fill(|queue| queue.push(entry));
             }
@@ -689,6 +767,8 @@ impl State {
             // Full means that it is readable already.
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
+        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
+        self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
@@ -13,7 +14,7 @@ use kofi_core::{
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{environment, socket};
 use crate::clock::now;
@@ -21,13 +22,14 @@ use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
 use crate::provider::PassiveEndpointOps;
-use crate::wait::{Source, lock, system};
+use crate::wait::{Alarm, Source, lock, system};
 
 /// Connections accepted at a time, before others get their turn.
 const ACCEPT_BUDGET: usize = 64;
 const EVENTS: usize = 64;
-/// Mark of the listening socket among events; others carry the index of a connection.
+/// Marks of the listening socket and the alarm among events; others carry the index of a connection.
 const LISTENER: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
 
 pub(super) struct TcpPassiveEndpoint(Arc<Listener>);
 
@@ -46,8 +48,11 @@ struct State {
     acceptable: bool,
     connections: Vec<Option<Connection>>,
     eq: Option<Arc<EqShared>>,
+    /// Accepting has paused: for a line in the log.
+    pause: Option<(Errno, Duration)>,
     /// Requests that were read, and have a limit in time.
     read: Vec<Weak<Pending>>,
+    alarm: Alarm,
     _child: Child,
 }
 
@@ -77,7 +82,9 @@ impl TcpPassiveEndpoint {
             acceptable: false,
             connections: Vec::new(),
             eq: None,
+            pause: None,
             read: Vec::new(),
+            alarm: Alarm::new(CALL, &epoll, ALARM)?,
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
         Ok(Self(Arc::new(Listener {
@@ -172,7 +179,6 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             )
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
-            debug!(fid = self.0.fid.0, addr = ?socket::local(socket).ok(), "listening");
             Ok(())
         })
     }
@@ -181,7 +187,9 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
-        drop(socket);
+        if let Some(socket) = socket {
+            socket::close(socket, false);
+        }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
             eq.with(|queue| queue.unbind_passive(self.0.fid));
@@ -239,19 +247,20 @@ impl Requests for Listener {
 
 impl Source for Listener {
     fn drive(&self) -> bool {
-        let mut state = lock(&self.state);
-        state.as_mut().is_some_and(|state| state.drive(self))
+        let (more, pause) = {
+            let mut state = lock(&self.state);
+            let Some(state) = state.as_mut() else { return false };
+            (state.drive(self), state.pause.take())
+        };
+        // A subscriber may call us: it finds nothing locked.
+        if let Some((errno, pause)) = pause {
+            warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
+        }
+        more
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        let state = lock(&self.state);
-        let state = state.as_ref()?;
-        let read = state.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
-        state.machine.next_deadline().into_iter().chain(read).min()
     }
 }
 
@@ -276,11 +285,12 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, reason)) = self.machine.poll_drop() {
-            debug!(%reason, "connection dropped before its request");
+        while let Some((id, _)) = self.machine.poll_drop() {
             // The place may be another connection's already.
-            if let Some(place) = self.connections.get_mut(id.index()) {
-                place.take_if(|connection| connection.id == id);
+            if let Some(place) = self.connections.get_mut(id.index())
+                && let Some(connection) = place.take_if(|connection| connection.id == id)
+            {
+                socket::close(connection.socket, false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
@@ -292,7 +302,14 @@ impl State {
                 }
             });
         }
+        self.alarm.set(self.deadline());
         more
+    }
+
+    /// When there will be something to do in any case.
+    fn deadline(&self) -> Option<Instant> {
+        let read = self.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
+        self.machine.next_deadline().into_iter().chain(read).min()
     }
 
     /// Takes what has arrived on the connections.
@@ -303,6 +320,7 @@ impl State {
         for event in events.iter().take(count) {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
+                ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }
@@ -329,9 +347,7 @@ impl State {
                 }
                 Err(Errno::AGAIN) => self.acceptable = false,
                 Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    if let Some(pause) = self.machine.accept_failed(now) {
-                        warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
-                    }
+                    self.pause = self.machine.accept_failed(now).map(|pause| (errno, pause));
                 }
                 // The connection is gone already; the next one may be fine.
                 Err(_) => {}
