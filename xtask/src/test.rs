@@ -102,7 +102,9 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
             sim::command(&sim::Options { schedules, from: Some(seed), ..sim::Options::default() }),
         ],
     };
-    let mut interop = cargo(&["test", "--release", "-p", "kofi-cli", "--test", "interop"]);
+    let packages =
+        ["-p", "kofi-cli", "--test", "interop", "-p", "kofi-conformance", "--test", "remote_memory"];
+    let mut interop = cargo(&[&["test", "--release"], &packages[..]].concat());
     interop.env("KOFI_INTEROP", "require");
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");

@@ -7,13 +7,16 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kofi::provider::{CompletionQueueOps, DomainOps, EndpointOps, Message, PassiveEndpointOps, Receive};
+use kofi::provider::{
+    CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Message, PassiveEndpointOps, Receive, Region,
+};
 use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
-use kofi_core::{Address, EndpointAttr, Error, Fid, Info, OpFlags, Reason, Result, TimeLimits};
+use kofi_core::{Address, EndpointAttr, Error, Fid, Info, MrMode, OpFlags, Reason, Result, TimeLimits};
 
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
-    Family, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, World,
+    Family, MemoryRegion, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp, RegionOp,
+    Request, RmaIov, SendOp, World,
 };
 
 /// Objects by handle. Handles are never used twice.
@@ -57,6 +60,7 @@ pub struct Tcp {
     requests: Table<kofi::ConnectionRequest>,
     domains: Table<Arc<dyn DomainOps>>,
     completion_queues: Table<Arc<dyn CompletionQueueOps>>,
+    regions: Table<Arc<dyn MemoryRegionOps>>,
     endpoints: Table<Arc<dyn EndpointOps>>,
     raw: Peers,
 }
@@ -72,6 +76,7 @@ impl Default for Tcp {
             requests: Table::default(),
             domains: Table::default(),
             completion_queues: Table::default(),
+            regions: Table::default(),
             endpoints: Table::default(),
             raw: Peers::default(),
         }
@@ -97,6 +102,8 @@ fn with_attr(mut info: Info, attr: &EndpointAttr) -> Info {
     info.rx_attr.size = attr.rx_size;
     info.tx_attr.inject_size = attr.inject_size;
     info.tx_attr.iov_limit = attr.tx_iov_limit;
+    info.tx_attr.rma_iov_limit = attr.rma_iov_limit;
+    info.rx_attr.total_buffered_recv = usize::try_from(attr.total_buffered_recv).unwrap_or(usize::MAX);
     info.rx_attr.iov_limit = attr.rx_iov_limit;
     info.ep_attr.max_msg_size = usize::try_from(attr.max_msg_size).unwrap_or(usize::MAX);
     info.dest_addr = attr.dest_addr.map(Address::from);
@@ -401,9 +408,11 @@ impl World for Tcp {
         Ok(())
     }
 
-    fn domain(&mut self, fabric: Fabric) -> Result<Domain> {
+    fn domain_with(&mut self, fabric: Fabric, mr_mode: MrMode) -> Result<Domain> {
         let fabric = self.fabrics.get("fi_domain", "fabric", fabric.0)?;
-        let domain = fabric.domain(&info(None)?)?;
+        let mut info = info(None)?;
+        info.domain_attr.mr_mode = mr_mode;
+        let domain = fabric.domain(&info)?;
         Ok(Domain(self.domains.insert(domain.ops().clone())))
     }
 
@@ -463,6 +472,38 @@ impl World for Tcp {
         self.cq("fi_close", cq)?.close()?;
         self.completion_queues.objects.remove(&cq.0);
         Ok(())
+    }
+
+    fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion> {
+        let RegionOp { buffers, access, key } = region;
+        let region = Region { buffers: buffers.into_iter().collect(), access, requested_key: key };
+        let region = self.domains.get("fi_mr_regattr", "domain", domain.0)?.mr_reg(region)?;
+        Ok(MemoryRegion(self.regions.insert(region)))
+    }
+
+    fn mr_key(&mut self, mr: MemoryRegion) -> Result<u64> {
+        Ok(self.regions.get("fi_mr_key", "memory region", mr.0)?.key())
+    }
+
+    fn mr_address(&mut self, mr: MemoryRegion) -> Result<u64> {
+        Ok(self.regions.get("fi_mr_key", "memory region", mr.0)?.address())
+    }
+
+    fn mr_read(&mut self, mr: MemoryRegion) -> Result<Vec<u8>> {
+        let region = self.regions.get("read", "memory region", mr.0)?;
+        let mut bytes = vec![0; region.len()];
+        region.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn mr_write(&mut self, mr: MemoryRegion, at: usize, bytes: &[u8]) -> Result<()> {
+        self.regions.get("write", "memory region", mr.0)?.write(at, bytes)
+    }
+
+    fn close_mr(&mut self, mr: MemoryRegion) -> Result<Vec<Vec<u8>>> {
+        let buffers = self.regions.get("fi_close", "memory region", mr.0)?.close();
+        self.regions.objects.remove(&mr.0);
+        Ok(vectors(buffers))
     }
 
     fn endpoint(
@@ -541,6 +582,22 @@ impl World for Tcp {
         let ReceiveOp { buffers, flags, context } = receive;
         let receive = Receive { buffers: buffers.into_iter().collect(), flags, context };
         Ok(self.ep("fi_recvmsg", ep)?.recv(receive)?)
+    }
+
+    fn write(&mut self, ep: Endpoint, write: SendOp, remote: &[RmaIov]) -> Result<()> {
+        let ep = self.ep("fi_writemsg", ep)?;
+        if let (true, &[remote]) = (write.quiet, remote) {
+            return ep.inject_write(&write.buffers.concat(), write.data, remote);
+        }
+        let buffers = write.buffers.into_iter().collect();
+        let message = Message { buffers, data: write.data, flags: write.flags, context: write.context };
+        Ok(ep.write(message, remote)?)
+    }
+
+    fn read(&mut self, ep: Endpoint, read: ReceiveOp, remote: &[RmaIov]) -> Result<()> {
+        let ReceiveOp { buffers, flags, context } = read;
+        let receive = Receive { buffers: buffers.into_iter().collect(), flags, context };
+        Ok(self.ep("fi_readmsg", ep)?.read(receive, remote)?)
     }
 
     fn cancel(&mut self, ep: Endpoint, context: u64) -> Result<()> {

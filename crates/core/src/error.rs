@@ -135,6 +135,14 @@ pub enum Error {
     /// Memory could not be had.
     #[error("no memory for {0}")]
     NoMemory(&'static str),
+    /// Memory is registered under that key already.
+    #[error("{call}: key {key:#x} names another region; choose another key, or let FI_MR_PROV_KEY choose")]
+    KeyInUse {
+        /// The call that was refused.
+        call: &'static str,
+        /// The key.
+        key: u64,
+    },
     /// The handle names no living object of this class.
     #[error("{call}: that {object} does not exist (any more)")]
     Stale {
@@ -208,6 +216,7 @@ impl Error {
             Self::ErrorAvailable => Errno::EAVAIL,
             Self::Overrun { .. } => Errno::EOVERRUN,
             Self::BadFlags { .. } => Errno::EBADFLAGS,
+            Self::KeyInUse { .. } => Errno::ENOKEY,
             Self::NoMemory(_) => Errno::ENOMEM,
             Self::NoSuchOperation { .. } => Errno::ENOENT,
             Self::Unsupported(_) => Errno::ENOSYS,

@@ -10,6 +10,7 @@
 //!   driver makes and their order;
 //! * [`PassiveEndpoint`] turns transport connections into connection requests;
 //! * [`EventQueue`] keeps events, bounded, until they are read;
+//! * [`memory`] says what of it peers can reach;
 //! * [`info`], [`hints`] and [`negotiate()`] describe what a provider offers and an application wants;
 //! * [`wire`] is the protocol.
 //!
@@ -34,14 +35,17 @@ pub mod fabric;
 pub mod flags;
 pub mod hints;
 pub mod info;
+pub mod memory;
 pub mod message;
 pub mod negotiate;
 mod operation;
 pub mod passive_endpoint;
 mod print;
 mod reason;
+pub mod rma;
 mod slab;
 pub mod time;
+mod unexpected;
 pub mod version;
 pub mod wire;
 
@@ -59,6 +63,7 @@ pub use fabric::Fabric;
 pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
+pub use memory::MrId;
 pub use negotiate::{Refusal, negotiate};
 pub use operation::OpId;
 pub use passive_endpoint::{PassiveEndpoint, RequestId};

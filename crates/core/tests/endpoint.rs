@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use kofi_core::Deadline;
 use kofi_core::attr::CqAttr;
-use kofi_core::message::{Place, PostReceive, ReadPlan, Send, Step, WritePlan};
+use kofi_core::message::{Memory, Place, PostReceive, ReadPlan, Send, Step, WritePlan};
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::wire::header::{self, Header};
 use kofi_core::wire::{ByteOrder, cm};
@@ -25,6 +25,8 @@ const ATTR: EndpointAttr = EndpointAttr {
     inject_size: 4,
     tx_iov_limit: 4,
     rx_iov_limit: 4,
+    rma_iov_limit: 4,
+    total_buffered_recv: 0,
     max_msg_size: 100,
     dest_addr: None,
 };
@@ -316,7 +318,7 @@ fn a_receive_takes_the_message_that_waits() {
         // It has met its message, and cannot be called back.
         assert_eq!(domain.cancel(ep, 0).unwrap_err().errno(), Errno::ENOENT);
         if payload > 0 {
-            let place = Place { op, offset: 0, len: payload };
+            let place = Place { memory: Memory::Operation(op), offset: 0, len: payload };
             assert_eq!(domain.plan_read(ep), Some(ReadPlan { direct: Some(place) }));
             assert_eq!(domain.read_cq(bench.cq), Err(Error::Empty));
             domain.placed(ep, payload);

@@ -19,9 +19,10 @@ use crate::returned::Returned;
 pub struct Completion {
     /// As given when it was posted.
     pub context: u64,
-    /// What it was: `FI_MSG | FI_SEND` or `FI_MSG | FI_RECV`.
+    /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, `FI_RMA | FI_READ`, `FI_RMA | FI_WRITE`; of a
+    /// peer's write with data `FI_RMA | FI_REMOTE_WRITE`.
     pub flags: OpFlags,
-    /// Bytes received; 0 for what was sent.
+    /// Bytes received, or written by a peer; 0 for what was sent, written or read by us.
     pub len: usize,
     /// The sender's completion data (`FI_REMOTE_CQ_DATA`).
     pub data: Option<u64>,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kofi_core::flags::OpFlags;
+use kofi_core::wire::header::Segment;
 use kofi_core::{Address, Fid, Result, State, TimeLimits};
 
 use crate::buffer::Buffers;
@@ -229,6 +230,91 @@ impl Endpoint {
     /// As for [`recv`](Self::recv); -FI_EBADFLAGS.
     pub fn recvmsg(&self, receive: Receive) -> Result<(), Refused> {
         self.0.recv(receive)
+    }
+
+    /// `fi_write`: into the peer's memory `addr` of the region with that key. Its completion gives the
+    /// memory back, with `context`.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); -FI_ENOSYS on an endpoint without `FI_RMA` and `FI_WRITE`.
+    pub fn write(
+        &self,
+        buffers: impl Into<Buffers>,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.writemsg(Message { buffers, context, ..Message::default() }, &[remote])
+    }
+
+    /// `fi_writedata`: the same, with data for the peer: that it can read from the completion queue of
+    /// its receives.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn writedata(
+        &self,
+        buffers: impl Into<Buffers>,
+        data: u64,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.writemsg(Message { buffers, data: Some(data), context, ..Message::default() }, &[remote])
+    }
+
+    /// `fi_writemsg`: the same, with flags, into up to four pieces of the peer's memory.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write); -FI_EBADFLAGS; -FI_EINVAL when local and remote lengths differ.
+    pub fn writemsg(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
+        self.0.write(message, remote)
+    }
+
+    /// `fi_inject_write`: up to `inject_size` bytes, which are copied. No success is reported.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn inject_write(&self, bytes: &[u8], addr: u64, key: u64) -> Result<()> {
+        self.0.inject_write(bytes, None, Segment { addr, len: bytes.len() as u64, key })
+    }
+
+    /// `fi_inject_writedata`: the same, with data for the peer.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn inject_writedata(&self, bytes: &[u8], data: u64, addr: u64, key: u64) -> Result<()> {
+        self.0.inject_write(bytes, Some(data), Segment { addr, len: bytes.len() as u64, key })
+    }
+
+    /// `fi_read`: from the peer's memory `addr` of the region with that key into one buffer, or
+    /// scattered over several. Its completion gives them back, with `context`.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv); -FI_ENOTCONN before the endpoint is connected; -FI_ENOSYS on an
+    /// endpoint without `FI_RMA` and `FI_READ`.
+    pub fn read(
+        &self,
+        buffers: impl Into<Buffers>,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.readmsg(Receive { buffers, flags: OpFlags::empty(), context }, &[remote])
+    }
+
+    /// `fi_readmsg`: the same, with flags, from up to four pieces of the peer's memory.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); -FI_EBADFLAGS; -FI_EINVAL when local and remote lengths differ.
+    pub fn readmsg(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
+        self.0.read(receive, remote)
     }
 
     /// `fi_cancel`: the oldest receive with this context that no message has reached completes with

@@ -169,6 +169,7 @@ mod endpoint;
 mod event_queue;
 mod fabric;
 mod getinfo;
+mod memory_region;
 mod passive_endpoint;
 pub mod provider;
 mod returned;
@@ -181,6 +182,7 @@ pub use kofi_core::hints::{self, Hints};
 pub use kofi_core::info::{self, Info};
 pub use kofi_core::time::sread_timeout;
 pub use kofi_core::wire::WireError;
+pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
     AddrFormat, Address, AvType, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason,
@@ -195,7 +197,8 @@ pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
 pub use getinfo::{Outcome, Query, explain, getinfo};
+pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
-pub use provider::{Message, Receive, Refused};
+pub use provider::{Message, Receive, Refused, Region};
 pub use returned::Returned;
 pub use wait_set::WaitSet;

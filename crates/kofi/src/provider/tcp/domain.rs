@@ -10,15 +10,18 @@ use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
-use kofi_core::message::{Segment, Step, WritePlan};
+use kofi_core::message::{Memory, Segment, Step, WritePlan};
 use kofi_core::{
-    CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState, TransportCommand,
+    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, State as EpState,
+    TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
 use super::endpoint::TcpEndpoint;
+use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
 use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
@@ -27,7 +30,7 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
-use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
+use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region};
 use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
@@ -52,6 +55,8 @@ const WRITE_BUDGET: usize = 4 << 20;
 const MAX_LINGERING: usize = 1024;
 /// Mark among events of those.
 const LINGERING: u64 = u64::MAX - 1;
+/// Events of what wakes who sleeps.
+const KICK: u64 = u64::MAX - 2;
 /// Mark of the alarm among events; others carry the index of an endpoint.
 const ALARM: u64 = u64::MAX;
 
@@ -61,6 +66,7 @@ pub(super) struct TcpDomain(Arc<Shared>);
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
     epoll: Arc<OwnedFd>,
+    pub(super) mr_mode: MrMode,
     state: Mutex<State>,
     _child: Child,
 }
@@ -72,6 +78,10 @@ pub(super) struct State {
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
+    /// Memory regions, by their index.
+    regions: Vec<Option<Buffers>>,
+    /// In the domain's epoll: wakes who sleeps when something can go on without an event.
+    kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
@@ -138,14 +148,24 @@ impl Connection {
 }
 
 impl TcpDomain {
-    pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
-        let epoll = Arc::new(epoll);
+    pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
+        let failed = |errno| system("fi_domain", errno);
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?);
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &kick, EventData::new_u64(KICK), flags).map_err(failed)?;
+        let mut mr_mode = info.domain_attr.mr_mode;
+        if mr_mode.contains(MrMode::BASIC) {
+            // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
+            mr_mode |= MrMode::VIRT_ADDR | MrMode::PROV_KEY;
+        }
         let state = State {
-            machine: Domain::new(environment::limits()),
+            machine: Domain::new(environment::limits()).with_mr_mode(mr_mode),
             epoll: epoll.clone(),
             connections: Vec::new(),
             memory: Vec::new(),
+            regions: Vec::new(),
+            kick,
             queues: HashMap::new(),
             ready: VecDeque::new(),
             hot: None,
@@ -160,6 +180,7 @@ impl TcpDomain {
         Ok(Self(Arc::new(Shared {
             fabric: fabric.clone(),
             epoll,
+            mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         })))
@@ -212,6 +233,10 @@ impl DomainOps for TcpDomain {
             set.add(CALL, shared)?;
         }
         Ok(queue)
+    }
+
+    fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused> {
+        Ok(Arc::new(TcpMemoryRegion::open(&self.0, region)?))
     }
 
     fn endpoint(&self, info: &Info) -> Result<Arc<dyn EndpointOps>> {
@@ -272,6 +297,7 @@ impl State {
                     linger = true;
                     continue;
                 }
+                KICK => continue,
                 index => index as usize,
             };
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
@@ -374,6 +400,32 @@ impl State {
         }
     }
 
+    pub(super) fn put_region(&mut self, mr: MrId, buffers: Buffers) {
+        if self.regions.len() <= mr.index() {
+            self.regions.resize_with(mr.index() + 1, || None);
+        }
+        if let Some(place) = self.regions.get_mut(mr.index()) {
+            *place = Some(buffers);
+        }
+    }
+
+    pub(super) fn region(&mut self, mr: MrId) -> Result<&mut Buffers> {
+        // The place may be another region's by now.
+        self.machine.mr_key(mr)?;
+        let stale = Error::Stale { call: "a memory region", object: "memory region" };
+        self.regions.get_mut(mr.index()).and_then(Option::as_mut).ok_or(stale)
+    }
+
+    /// `fi_close` of a memory region: from here on nothing reaches its memory.
+    pub(super) fn close_region(&mut self, mr: MrId) -> Buffers {
+        if self.machine.close_mr(mr).is_err() {
+            return Buffers::default();
+        }
+        let buffers = self.regions.get_mut(mr.index()).and_then(Option::take).unwrap_or_default();
+        self.settle();
+        buffers
+    }
+
     fn take_memory(&mut self, op: OpId) -> Buffers {
         self.memory.get_mut(op.index()).and_then(Option::take).unwrap_or_default()
     }
@@ -452,7 +504,7 @@ impl State {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, plan, joined, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
@@ -466,7 +518,11 @@ impl State {
                 match segment {
                     Segment::Bytes { start, len } => pieces.extend(plan.bytes().get(*start..*start + *len)),
                     Segment::Payload(place) => {
-                        let Some(Some(buffers)) = memory.get(place.op.index()) else { continue };
+                        let buffers = match place.memory {
+                            Memory::Operation(op) => memory.get(op.index()),
+                            Memory::Region(mr) => regions.get(mr.index()),
+                        };
+                        let Some(Some(buffers)) = buffers else { continue };
                         pieces.extend(buffers.slices(place.offset, place.len));
                     }
                 }
@@ -487,6 +543,7 @@ impl State {
                     connection.writable = false;
                     connection.broken = Some(errno);
                     connection.readable = true;
+                    machine.write_failed(ep);
                     left = true;
                 }
             }
@@ -502,6 +559,7 @@ impl State {
     fn fill(&mut self, ep: EpId) {
         let mut budget = READ_BUDGET;
         loop {
+            self.deliver(ep);
             let Some(connection) = self.connection(ep) else { return };
             let readable = connection.readable;
             if connection.kept_used < connection.kept.len() {
@@ -528,16 +586,17 @@ impl State {
         let Some(connection) = self.connection(ep) else { return };
         let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
         let blocked = readable || connection.kept_used < connection.kept.len();
+        let unreceived = self.machine.has_unreceived(ep);
         match broken {
             // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !blocked || self.machine.plan_read(ep).is_some() => {
+            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && blocked => self.machine.half_closed(ep, now()),
+            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
             None => {}
         }
         self.machine.input_drained(ep);
@@ -546,7 +605,7 @@ impl State {
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
     fn read(&mut self, ep: EpId) -> usize {
         let Some(plan) = self.machine.plan_read(ep) else { return 0 };
-        let Self { connections, memory, .. } = self;
+        let Self { connections, memory, regions, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
@@ -556,7 +615,7 @@ impl State {
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
         let mut direct = 0;
         if let Some(place) = plan.direct
-            && let Some(Some(buffers)) = memory.get_mut(place.op.index())
+            && let Some(buffers) = memory_of(memory, regions, place.memory)
         {
             for piece in buffers.slices_mut(place.offset, place.len) {
                 direct += piece.len();
@@ -570,6 +629,7 @@ impl State {
         let count = match result {
             Ok(0) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.end_of_stream(ep);
                 0
             }
@@ -609,7 +669,7 @@ impl State {
                 Step::Used(count) => used += count,
                 Step::Place(place) => {
                     let mut from = rest;
-                    if let Some(Some(buffers)) = self.memory.get_mut(place.op.index()) {
+                    if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
                         for piece in buffers.slices_mut(place.offset, place.len) {
                             let (bytes, tail) = from.split_at(piece.len().min(from.len()));
                             piece.copy_from_slice(bytes);
@@ -636,6 +696,21 @@ impl State {
         match connection.kept.try_reserve_exact(rest.len()) {
             Ok(()) => connection.kept.extend_from_slice(rest),
             Err(_) => self.machine.out_of_memory(ep),
+        }
+    }
+
+    /// Copies messages that the machine kept to receives that were posted since.
+    fn deliver(&mut self, ep: EpId) {
+        while let Some((place, bytes)) = self.machine.poll_kept(ep) {
+            if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
+                let mut rest = bytes;
+                for piece in buffers.slices_mut(place.offset, place.len) {
+                    let (from, tail) = rest.split_at(piece.len().min(rest.len()));
+                    piece.copy_from_slice(from);
+                    rest = tail;
+                }
+            }
+            self.machine.delivered(ep);
         }
     }
 
@@ -687,9 +762,27 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.enqueue(ep);
+            // Full means that it is readable already.
+            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        }
         let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
         self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
     }
+}
+
+/// The buffers that bytes go to.
+fn memory_of<'a>(
+    memory: &'a mut [Option<Buffers>],
+    regions: &'a mut [Option<Buffers>],
+    which: Memory,
+) -> Option<&'a mut Buffers> {
+    match which {
+        Memory::Operation(op) => memory.get_mut(op.index()),
+        Memory::Region(mr) => regions.get_mut(mr.index()),
+    }?
+    .as_mut()
 }
 
 pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
@@ -718,6 +811,10 @@ impl CqShared {
 
     fn take(&self, state: &mut State) -> Result<Completion> {
         let (op, done) = state.machine.read_cq(self.id)?;
+        if done.flags.contains(OpFlags::REMOTE_WRITE) {
+            // Peers that waited for room go on.
+            state.settle();
+        }
         Ok(Completion {
             context: done.context,
             flags: done.flags,

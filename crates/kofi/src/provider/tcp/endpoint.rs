@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use kofi_core::message::{PostReceive, Send};
-use kofi_core::{Address, EpId, Errno, Error, Fid, Info, OpFlags, Result, State, TimeLimits};
+use kofi_core::wire::header::Segment;
+use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
 
 use super::domain::{Shared, TcpCompletionQueue, errno_of};
 use super::socket;
@@ -169,13 +170,13 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {
-        self.post_send(message, false)
+        self.post(message, false, Domain::post_send)
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
         let buffers = bytes.to_vec().into();
         let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post_send(message, true)?)
+        Ok(self.post(message, true, Domain::post_send)?)
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
@@ -187,7 +188,7 @@ impl EndpointOps for TcpEndpoint {
         let post =
             PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
         let mut state = self.domain.lock();
-        let waiting = state.machine.plan_read(self.id).is_none();
+        let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
         match state.machine.post_receive(self.id, &post) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
@@ -198,6 +199,26 @@ impl EndpointOps for TcpEndpoint {
                 Ok(())
             }
         }
+    }
+
+    fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
+        self.post(message, false, |machine, ep, write| machine.post_write(ep, write, remote))
+    }
+
+    fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()> {
+        let buffers = bytes.to_vec().into();
+        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
+        Ok(self.post(message, true, |machine, ep, write| machine.post_write(ep, write, &[remote]))?)
+    }
+
+    fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
+        let Receive { mut buffers, flags, context } = receive;
+        if buffers.as_mut_slices().is_none() {
+            let problem = "shared or static memory cannot be read into; give a vector";
+            return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
+        }
+        let message = Message { buffers, data: None, flags, context };
+        self.post(message, false, |machine, ep, read| machine.post_read(ep, read, remote))
     }
 
     fn cancel(&self, context: u64) -> Result<()> {
@@ -217,7 +238,12 @@ impl EndpointOps for TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    fn post_send(&self, message: Message, quiet: bool) -> Result<(), Refused> {
+    fn post(
+        &self,
+        message: Message,
+        quiet: bool,
+        post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
+    ) -> Result<(), Refused> {
         let Message { buffers, data, flags, context } = message;
         let send = Send {
             len: buffers.total_len() as u64,
@@ -228,7 +254,7 @@ impl TcpEndpoint {
             quiet,
         };
         let mut state = self.domain.lock();
-        match state.machine.post_send(self.id, &send) {
+        match post(&mut state.machine, self.id, &send) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
                 state.remember(op, buffers);

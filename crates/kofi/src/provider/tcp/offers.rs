@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use if_addrs::{IfAddr, Interface};
 use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use kofi_core::memory;
 use kofi_core::wire::header;
 use kofi_core::{
     Address, AvType, EpType, Error, Info, Progress, Protocol, ResourceMgmt, Result, Threading, Version,
@@ -20,6 +21,8 @@ const INJECT_SIZE: usize = 128;
 pub(super) const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
+/// Bytes of messages that are kept for each connection until there is a receive for them.
+const BUFFERED: usize = 64 * 1024;
 /// The default, and the most that can be asked for.
 const QUEUE_SIZE: (usize, usize) = (256, 65536);
 
@@ -84,8 +87,19 @@ fn info(
     interface: Option<&Interface>,
     hints: &kofi_core::Hints,
 ) -> Info {
-    let caps = Caps::MSG | Caps::SEND | Caps::RECV | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-    let order = Order::SAS | Order::RAR | Order::RAW | Order::RAS | Order::WAW | Order::WAS | Order::SAW;
+    let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
+    let target = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+    let order = Order::SAS
+        | Order::RAR
+        | Order::RAW
+        | Order::RAS
+        | Order::WAW
+        | Order::WAS
+        | Order::SAW
+        | Order::RMA_RAR
+        | Order::RMA_RAW
+        | Order::RMA_WAW;
     let (default, most) = QUEUE_SIZE;
     let size = |hint: Option<usize>| if hint.is_some() { most } else { default };
     let src_addr = Address::from(source);
@@ -97,28 +111,29 @@ fn info(
         dest_addr: dest.map(Address::from),
         handle: None,
         tx_attr: TxAttr {
-            caps: Caps::MSG | Caps::SEND,
+            caps: initiator,
             mode: Mode::empty(),
             op_flags: OpFlags::COMPLETION
                 | OpFlags::INJECT
                 | OpFlags::INJECT_COMPLETE
                 | OpFlags::TRANSMIT_COMPLETE
-                | OpFlags::DELIVERY_COMPLETE,
+                | OpFlags::DELIVERY_COMPLETE
+                | OpFlags::COMMIT_COMPLETE,
             msg_order: order,
             comp_order: Order::STRICT,
             inject_size: INJECT_SIZE,
             size: size(hints.tx_attr.size),
             iov_limit: IOV_LIMIT,
-            rma_iov_limit: 0,
+            rma_iov_limit: header::MAX_SEGMENTS,
             tclass: 0,
         },
         rx_attr: RxAttr {
-            caps: Caps::MSG | Caps::RECV,
+            caps: target,
             mode: Mode::empty(),
             op_flags: OpFlags::COMPLETION,
             msg_order: order,
             comp_order: Order::STRICT,
-            total_buffered_recv: 0,
+            total_buffered_recv: BUFFERED,
             size: size(hints.rx_attr.size),
             iov_limit: IOV_LIMIT,
         },
@@ -140,8 +155,10 @@ fn info(
             data_progress: Progress::Manual,
             resource_mgmt: ResourceMgmt::Enabled,
             av_type: AvType::Unspec,
-            // Nothing is registered, so an application of before API 1.5 may follow either set of rules.
             mr_mode: MrMode::BASIC | MrMode::SCALABLE,
+            mr_key_size: 8,
+            mr_iov_limit: memory::IOV_LIMIT,
+            mr_cnt: 65536,
             cq_data_size: 8,
             cq_cnt: 65536,
             ep_cnt: 65536,
