@@ -3,6 +3,7 @@
 
 mod failure;
 mod info;
+mod log;
 mod pingpong;
 mod tour;
 
@@ -33,6 +34,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let kofi = Kofi::parse();
+    log::start();
     let result = match kofi.command {
         None => tour::run(&kofi.tour),
         Some(Command::Tour(options)) => tour::run(&options),

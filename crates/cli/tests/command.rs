@@ -11,12 +11,29 @@ use serde_json::Value;
 /// A command that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The environment that has a meaning.
+const VARIABLES: [&str; 8] = [
+    "FI_TCP_IFACE",
+    "FI_TCP_PORT_LOW_RANGE",
+    "FI_TCP_PORT_HIGH_RANGE",
+    "KOFI_CONNECT_TIMEOUT_MS",
+    "KOFI_HANDSHAKE_TIMEOUT_MS",
+    "KOFI_DECISION_TIMEOUT_MS",
+    "KOFI_SHUTDOWN_TIMEOUT_MS",
+    "KOFI_LOG",
+];
+
 fn kofi(arguments: &[&str]) -> Assert {
-    Command::new(env!("CARGO_BIN_EXE_kofi"))
-        .args(arguments)
-        .env_remove("FI_TCP_IFACE")
-        .timeout(LIMIT)
-        .assert()
+    kofi_with(&[], arguments)
+}
+
+/// With these variables in the environment, and none of the others.
+fn kofi_with(variables: &[(&str, &str)], arguments: &[&str]) -> Assert {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kofi"));
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied()).args(arguments).timeout(LIMIT).assert()
 }
 
 fn stdout(assert: &Assert) -> String {
@@ -163,6 +180,17 @@ fn tour_says_what_is_wrong() {
     // An address for documentation, which no host has.
     let text = one_line(&kofi(&["tour", "--bind", "203.0.113.77"]).code(1));
     assert!(text.contains("fi_getinfo") && text.contains("kofi info"), "{text}");
+}
+
+#[test]
+fn a_variable_that_makes_no_sense_is_warned_of_once() {
+    let wrong = ("KOFI_CONNECT_TIMEOUT_MS", "abc");
+    let text = one_line(&kofi_with(&[wrong], &["tour"]).success());
+    assert!(text.contains("warning") && text.contains(r#"KOFI_CONNECT_TIMEOUT_MS="abc""#), "{text}");
+    assert_eq!(stderr(&kofi_with(&[wrong, ("KOFI_LOG", "off")], &["tour"]).success()), "");
+    assert_eq!(stderr(&kofi_with(&[("KOFI_LOG", "")], &["tour"]).success()), "");
+    let text = one_line(&kofi_with(&[("KOFI_LOG", "loud")], &["tour"]).success());
+    assert!(text.contains(r#"KOFI_LOG="loud""#) && text.contains("debug"), "{text}");
 }
 
 #[test]
