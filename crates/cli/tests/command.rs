@@ -242,6 +242,22 @@ fn info_names_the_hint_that_failed() {
 }
 
 #[test]
+fn info_names_the_variable_that_leaves_no_interface() {
+    let nowhere = ("FI_TCP_IFACE", "nosuch");
+    for arguments in [&["info"][..], &["info", "--why"], &["info", "--source", "-P", "5000"]] {
+        let text = one_line(&kofi_with(&[nowhere], arguments).code(1));
+        let (_, known) = text.split_once("FI_TCP_IFACE=nosuch: no such interface (there are: ").unwrap();
+        assert!(known.contains("lo"), "{text}");
+    }
+    let loopback = ("FI_TCP_IFACE", "lo");
+    let text = stdout(&kofi_with(&[loopback], &["info", "-n", "127.0.0.1"]).success());
+    assert!(text.contains("domain: lo"), "{text}");
+    // An address for documentation, which no interface has.
+    let text = one_line(&kofi_with(&[loopback], &["info", "--source", "-n", "203.0.113.77"]).code(1));
+    assert!(text.contains("FI_TCP_IFACE=lo: ") && text.contains("127.0.0.1"), "{text}");
+}
+
+#[test]
 fn info_says_that_a_node_is_unknown() {
     for arguments in [&["info", "-n", "nonsense.invalid"][..], &["info", "--why", "-n", "nonsense.invalid"]] {
         let text = one_line(&kofi(arguments).code(1));
