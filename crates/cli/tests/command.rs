@@ -103,7 +103,7 @@ fn tour_is_the_default_and_ends_with_a_summary() {
             let found = text[from..].find(&format!("{title}\n"));
             from += found.unwrap_or_else(|| panic!("no {title} after byte {from} of\n{text}"));
         }
-        assert!(text.lines().last().unwrap().starts_with("The whole deck on 127.0.0.1"), "{text}");
+        assert!(text.lines().last().unwrap().starts_with("The tour on 127.0.0.1: "), "{text}");
         assert!(!text.contains('\x1b'), "colour where nobody sees it");
     }
 }

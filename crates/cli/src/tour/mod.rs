@@ -18,7 +18,7 @@ use kofi::{
 use crate::failure::{Failure, Result};
 use stage::{Actor, Arg, Stage};
 
-/// The wait of the deck: `fi_eq_sread(eq, …, 20000, FI_TIME_MS)`.
+/// The longest wait, as it is shown: `fi_eq_sread(eq, …, 20000, FI_TIME_MS)`.
 const WAIT: Duration = Duration::from_millis(20_000);
 
 // What the two sides say to each other.
@@ -130,7 +130,7 @@ fn initialize(
     Ok((info, fabric, domain))
 }
 
-/// `fi_eq_open` with the deck's attributes.
+/// `fi_eq_open` with room for 10 events.
 fn open_eq(actor: &Actor, fabric: &kofi::Fabric) -> Result<EventQueue> {
     let args = [
         ("fabric", Arg::name("fabric")),
