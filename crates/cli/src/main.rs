@@ -11,13 +11,25 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure at run time, 2 wrong usage.";
+const AFTER_HELP: &str = "\
+Environment (KOFI_LOG is the command's own, the others are the library's):
+  FI_TCP_IFACE               the only network interface to use, such as eth0
+  FI_TCP_PORT_LOW_RANGE      with the next: ports to listen on where any may be taken
+  FI_TCP_PORT_HIGH_RANGE     the last one of them
+  KOFI_CONNECT_TIMEOUT_MS    longest wait for a server's answer to a connection request [10000]
+  KOFI_HANDSHAKE_TIMEOUT_MS  longest wait of a server for a client's whole request [10000]
+  KOFI_DECISION_TIMEOUT_MS   how long a request may wait to be accepted or rejected [0]
+  KOFI_SHUTDOWN_TIMEOUT_MS   how long a shutdown tries to deliver what was sent before [5000]
+  KOFI_LOG                   what stderr tells: off, error, warn, info, debug or trace [warn]
+Times are in milliseconds; 0 is without limit.
+
+Exit codes: 0 success, 1 failure at run time, 2 wrong usage.";
 
 /// Open Fabrics Interfaces, shown, explained and measured
 ///
 /// Without a command, kofi takes the tour.
 #[derive(Parser)]
-#[command(name = "kofi", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+#[command(name = "kofi", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 struct Kofi {
     #[command(subcommand)]
     command: Option<Command>,

@@ -68,6 +68,18 @@ fn each_command_has_help_with_examples_and_exit_codes() {
         help.contains("Without a command, kofi takes the tour") && help.contains("Exit codes: 0"),
         "{help}"
     );
+    for name in VARIABLES {
+        let line = format!("\n  {name} ");
+        assert!(help.contains(&line), "{name} is not in\n{help}");
+    }
+    let kofi::TimeLimits { connect, handshake, decision, shutdown } = kofi::TimeLimits::default();
+    for (name, limit) in
+        [("CONNECT", connect), ("HANDSHAKE", handshake), ("DECISION", decision), ("SHUTDOWN", shutdown)]
+    {
+        let line = help.lines().find(|line| line.contains(&format!("KOFI_{name}_TIMEOUT_MS"))).unwrap();
+        let default = format!("[{}]", limit.unwrap_or_default().as_millis());
+        assert!(line.ends_with(&default), "{line} instead of {default}");
+    }
 }
 
 #[test]
