@@ -9,7 +9,9 @@ mod tour;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 Environment (KOFI_LOG is the command's own, the others are the library's):
@@ -29,7 +31,7 @@ Exit codes: 0 success, 1 failure at run time, 2 wrong usage.";
 ///
 /// Without a command, kofi takes the tour.
 #[derive(Parser)]
-#[command(name = "kofi", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+#[command(name = "kofi", version, after_help = AFTER_HELP)]
 struct Kofi {
     #[command(subcommand)]
     command: Option<Command>,
@@ -44,8 +46,36 @@ enum Command {
     Pingpong(pingpong::Options),
 }
 
+/// Reads the command line. The tour's options may stand alone, but not before a command, with the
+/// exception of `--json`, which all commands have.
+fn parse() -> Result<Kofi, clap::Error> {
+    let mut command = Kofi::command();
+    let matches = command.get_matches_mut();
+    let conflict = if matches.subcommand_name().is_some() {
+        let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let mut tours = command.get_arguments().filter(|arg| !arg.is_global_set());
+        tours.find(|arg| given(arg.get_id().as_str())).and_then(|arg| arg.get_long()).map(|long| {
+            format!("--{long} is an option of the tour, not of every command: kofi tour --{long}")
+        })
+    } else {
+        None
+    };
+    if let Some(conflict) = conflict {
+        return Err(command.error(ErrorKind::ArgumentConflict, conflict));
+    }
+    let kofi = Kofi::from_arg_matches(&matches)?;
+    match &kofi.command {
+        // Clap finds conflicts only among what stands on the same side of the command's name.
+        Some(Command::Info(options)) if options.conflict() => {
+            let text = "the argument '--json' cannot be used with '--verbose'";
+            Err(command.error(ErrorKind::ArgumentConflict, text))
+        }
+        _ => Ok(kofi),
+    }
+}
+
 fn main() -> ExitCode {
-    let kofi = Kofi::parse();
+    let kofi = parse().unwrap_or_else(|error| error.exit());
     log::start();
     let result = match kofi.command {
         None => tour::run(&kofi.tour),

@@ -90,6 +90,9 @@ fn wrong_usage_exits_with_2() {
         &["tour", "--bind", "::1", "--ipv6"],
         &["info", "--caps", "FI_NONSENSE"],
         &["info", "--json", "-v"],
+        &["--json", "info", "-v"],
+        &["--ipv6", "info"],
+        &["--bind", "127.0.0.1", "tour"],
         &["pingpong", "-S", "many"],
         &["pingpong", "-e", "rdm"],
         &["pingpong", "--server", "localhost"],
@@ -219,6 +222,31 @@ fn info_lists_as_fi_info_does() {
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["ep_attr"]["type"], "FI_EP_MSG");
     assert_eq!(lines[0]["fabric_attr"]["prov_name"], "tcp");
+}
+
+#[test]
+fn json_may_stand_before_the_command() {
+    for command in [
+        &["info", "-n", "127.0.0.1"][..],
+        &["info", "-n", "127.0.0.1", "--why"],
+        &["tour"],
+        &["pingpong", "-S", "1", "-I", "1"],
+    ] {
+        let before = json_lines(&kofi(&[&["--json"], command].concat()).success());
+        let behind = json_lines(&kofi(&[command, &["--json"]].concat()).success());
+        assert!(!before.is_empty() && before.len() == behind.len(), "{command:?}");
+    }
+    let text = stderr(&kofi(&["--ipv6", "info"]).code(2));
+    assert!(text.contains("kofi tour --ipv6"), "{text}");
+}
+
+#[test]
+fn info_says_what_any_is() {
+    let text = stdout(&kofi(&["info", "--source", "-P", "5000"]).success());
+    assert!(text.contains("    fabric: any\n    domain: any\n"), "{text}");
+    let help = stdout(&kofi(&["info", "--help"]).success());
+    let help: Vec<_> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("any: the wildcard address, every interface"), "{help:?}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[arg(short, long)]
     verbose: bool,
     /// Print one JSON object a line
-    #[arg(long, conflicts_with = "verbose")]
+    #[arg(long)]
     json: bool,
     /// The peer's name or address, with --source our own
     #[arg(short, long)]
@@ -46,7 +46,8 @@ pub(crate) struct Options {
     /// The peer's port, with --source our own
     #[arg(short = 'P', long, visible_alias = "port")]
     service: Option<String>,
-    /// Node and service are our own: to listen (FI_SOURCE)
+    /// Node and service are our own: to listen (FI_SOURCE). Without --node, fabric and domain are
+    /// any: the wildcard address, every interface
     #[arg(long)]
     source: bool,
     #[command(flatten)]
@@ -60,10 +61,10 @@ struct HintOptions {
     /// Provider
     #[arg(short, long, value_name = "NAME")]
     provider: Option<String>,
-    /// Fabric: for IP the network, such as 192.0.2.0/24
+    /// Fabric: for IP the network, such as 192.0.2.0/24; any: see --source
     #[arg(short, long, value_name = "NAME")]
     fabric: Option<String>,
-    /// Domain: for IP the interface
+    /// Domain: for IP the interface; any: see --source
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
     /// Kind of endpoint, such as FI_EP_MSG
@@ -192,6 +193,11 @@ impl HintOptions {
 }
 
 impl Options {
+    /// JSON has all attributes anyway, and no room for text.
+    pub(crate) fn conflict(&self) -> bool {
+        self.json && self.verbose
+    }
+
     fn query(&self) -> Query {
         let mut query = Query::new(self.hints.hints());
         if let Some(node) = &self.node {

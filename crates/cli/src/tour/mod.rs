@@ -44,12 +44,12 @@ Examples:
   kofi                        the tour on 127.0.0.1
   kofi tour --ipv6            the same on ::1
   kofi tour --bind 192.0.2.7  on an address of this host
-  kofi tour --json            one JSON object a line, for programs
+  kofi tour --json            each call, event and completion as a JSON object, for programs
 
 Exit codes: 0 all went as it should, 1 something did not (stderr says what), 2 wrong usage.")]
 pub(crate) struct Options {
-    /// Print one JSON object a line: each call, event and completion
-    #[arg(long)]
+    /// Print one JSON object a line
+    #[arg(long, global = true)]
     json: bool,
     /// Use ::1 instead of 127.0.0.1
     #[arg(long, short = '6')]
