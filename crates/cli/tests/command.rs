@@ -94,6 +94,7 @@ fn wrong_usage_exits_with_2() {
         &["--ipv6", "info"],
         &["--bind", "127.0.0.1", "tour"],
         &["pingpong", "-S", "many"],
+        &["pingpong", "-I", "0"],
         &["pingpong", "-e", "rdm"],
         &["pingpong", "--server", "localhost"],
         &["pingpong", "-P", "1"],
@@ -313,6 +314,14 @@ fn pingpong_with_itself() {
     assert_eq!(lines.next(), Some(header));
     let sizes: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(sizes, ["64", "256", "1k", "4k", "64k", "1m"]);
+}
+
+#[test]
+fn pingpong_takes_the_sizes_that_it_prints() {
+    for size in ["64", "1k", "1m"] {
+        let text = stdout(&kofi(&["pingpong", "-I", "2", "-S", size]).success());
+        assert_eq!(text.lines().nth(1).unwrap().split_whitespace().next(), Some(size));
+    }
 }
 
 #[test]
