@@ -279,7 +279,18 @@ fn info_names_the_hint_that_failed() {
         assert_eq!(lines[0]["refusal"]["hint"], hint);
     }
     let text = stdout(&kofi(&["info", "--why", "-n", "127.0.0.1"]).success());
-    assert!(text.contains(": matches\n") && text.ends_with("1 of 1 offers match\n"), "{text}");
+    assert!(text.contains(": matches\n") && text.ends_with("\nthe only offer matches\n"), "{text}");
+}
+
+#[test]
+fn info_says_once_why_all_offers_are_refused() {
+    let with = |more: &[&'static str]| [&["info", "--why", "-p", "nonsense"], more].concat();
+    let offers = json_lines(&kofi(&with(&["--json"])).code(1)).len();
+    let text = stdout(&kofi(&with(&[])).code(1));
+    assert_eq!(text.lines().count(), 5, "{text}");
+    if offers > 1 {
+        assert!(text.starts_with(&format!("all {offers} offers of tcp: do not match\n")), "{text}");
+    }
 }
 
 #[test]
