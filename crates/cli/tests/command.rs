@@ -226,6 +226,14 @@ fn info_lists_as_fi_info_does() {
 }
 
 #[test]
+fn info_knows_what_a_misspelt_name_may_mean() {
+    let text = stderr(&kofi(&["info", "--type", "FI_EP_RMD"]).code(2));
+    assert!(text.contains("did you mean FI_EP_RDM?"), "{text}");
+    let text = stderr(&kofi(&["info", "--control-progress", "x"]).code(2));
+    assert!(text.contains("there are: FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO"), "{text}");
+}
+
+#[test]
 fn json_may_stand_before_the_command() {
     for command in [
         &["info", "-n", "127.0.0.1"][..],

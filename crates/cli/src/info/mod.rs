@@ -2,10 +2,9 @@
 //! `kofi info`: what `fi_getinfo` gives for hints, and why it does not give more.
 
 mod json;
+mod names;
 
-use std::fmt::Display;
 use std::io::Write;
-use std::str::FromStr;
 
 use anstyle::{AnsiColor, Style};
 use kofi::{
@@ -14,6 +13,7 @@ use kofi::{
 };
 
 use crate::failure::{Failure, Result};
+use names::named;
 
 /// List what providers offer for hints, and say why an offer does not match
 #[derive(clap::Args)]
@@ -127,29 +127,6 @@ struct HintOptions {
     /// Version of the interfaces that the application is written for, such as 1.17
     #[arg(long, value_name = "VERSION", value_parser = version)]
     api_version: Option<Version>,
-}
-
-/// Reads OFI's names, in any case and with or without one of these prefixes.
-fn named<T>(prefixes: &'static [&'static str]) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr<Err: Display>,
-{
-    move |text| {
-        let text = text.to_uppercase();
-        let words = || text.split([',', '|']).map(str::trim);
-        let mut unknown = None;
-        for prefix in prefixes {
-            let full = |word: &str| match word.starts_with("FI_") {
-                true => word.to_owned(),
-                false => format!("{prefix}{word}"),
-            };
-            match words().map(full).collect::<Vec<_>>().join(",").parse() {
-                Ok(value) => return Ok(value),
-                Err(error) => unknown = unknown.or(Some(error)),
-            }
-        }
-        Err(unknown.map_or_else(String::new, |error| error.to_string()))
-    }
 }
 
 fn version(text: &str) -> Result<Version, String> {
@@ -345,19 +322,6 @@ fn refused(out: &mut impl Write, refusal: &Refusal, outcomes: &[Outcome]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_any_case_and_without_prefix() {
-        let caps = named::<Caps>(&["FI_"]);
-        assert_eq!(caps("FI_MSG,FI_RMA"), Ok(Caps::MSG | Caps::RMA));
-        assert_eq!(caps("msg | rma"), Ok(Caps::MSG | Caps::RMA));
-        assert_eq!(caps("msg,foo"), Err("unknown name \"FI_FOO\"".into()));
-        let format = named::<AddrFormat>(&["FI_", "FI_ADDR_"]);
-        assert_eq!(format("sockaddr_in6"), Ok(AddrFormat::SockaddrIn6));
-        assert_eq!(format("FI_ADDR_STR"), Ok(AddrFormat::Str));
-        assert_eq!(format("str"), Ok(AddrFormat::Str));
-        assert_eq!(named::<EpType>(&["FI_EP_"])("msg"), Ok(EpType::Msg));
-    }
 
     #[test]
     fn a_refusal_of_many_is_told_once() {
