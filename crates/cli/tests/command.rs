@@ -11,12 +11,29 @@ use serde_json::Value;
 /// A command that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The environment that has a meaning.
+const VARIABLES: [&str; 8] = [
+    "FI_TCP_IFACE",
+    "FI_TCP_PORT_LOW_RANGE",
+    "FI_TCP_PORT_HIGH_RANGE",
+    "KOFI_CONNECT_TIMEOUT_MS",
+    "KOFI_HANDSHAKE_TIMEOUT_MS",
+    "KOFI_DECISION_TIMEOUT_MS",
+    "KOFI_SHUTDOWN_TIMEOUT_MS",
+    "KOFI_LOG",
+];
+
 fn kofi(arguments: &[&str]) -> Assert {
-    Command::new(env!("CARGO_BIN_EXE_kofi"))
-        .args(arguments)
-        .env_remove("FI_TCP_IFACE")
-        .timeout(LIMIT)
-        .assert()
+    kofi_with(&[], arguments)
+}
+
+/// With these variables in the environment, and none of the others.
+fn kofi_with(variables: &[(&str, &str)], arguments: &[&str]) -> Assert {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kofi"));
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied()).args(arguments).timeout(LIMIT).assert()
 }
 
 fn stdout(assert: &Assert) -> String {
@@ -51,6 +68,18 @@ fn each_command_has_help_with_examples_and_exit_codes() {
         help.contains("Without a command, kofi takes the tour") && help.contains("Exit codes: 0"),
         "{help}"
     );
+    for name in VARIABLES {
+        let line = format!("\n  {name} ");
+        assert!(help.contains(&line), "{name} is not in\n{help}");
+    }
+    let kofi::TimeLimits { connect, handshake, decision, shutdown } = kofi::TimeLimits::default();
+    for (name, limit) in
+        [("CONNECT", connect), ("HANDSHAKE", handshake), ("DECISION", decision), ("SHUTDOWN", shutdown)]
+    {
+        let line = help.lines().find(|line| line.contains(&format!("KOFI_{name}_TIMEOUT_MS"))).unwrap();
+        let default = format!("[{}]", limit.unwrap_or_default().as_millis());
+        assert!(line.ends_with(&default), "{line} instead of {default}");
+    }
 }
 
 #[test]
@@ -61,7 +90,11 @@ fn wrong_usage_exits_with_2() {
         &["tour", "--bind", "::1", "--ipv6"],
         &["info", "--caps", "FI_NONSENSE"],
         &["info", "--json", "-v"],
+        &["--json", "info", "-v"],
+        &["--ipv6", "info"],
+        &["--bind", "127.0.0.1", "tour"],
         &["pingpong", "-S", "many"],
+        &["pingpong", "-I", "0"],
         &["pingpong", "-e", "rdm"],
         &["pingpong", "--server", "localhost"],
         &["pingpong", "-P", "1"],
@@ -86,7 +119,7 @@ fn tour_is_the_default_and_ends_with_a_summary() {
             let found = text[from..].find(&format!("{title}\n"));
             from += found.unwrap_or_else(|| panic!("no {title} after byte {from} of\n{text}"));
         }
-        assert!(text.lines().last().unwrap().starts_with("The whole deck on 127.0.0.1"), "{text}");
+        assert!(text.lines().last().unwrap().starts_with("The tour on 127.0.0.1: "), "{text}");
         assert!(!text.contains('\x1b'), "colour where nobody sees it");
     }
 }
@@ -166,6 +199,17 @@ fn tour_says_what_is_wrong() {
 }
 
 #[test]
+fn a_variable_that_makes_no_sense_is_warned_of_once() {
+    let wrong = ("KOFI_CONNECT_TIMEOUT_MS", "abc");
+    let text = one_line(&kofi_with(&[wrong], &["tour"]).success());
+    assert!(text.contains("warning") && text.contains(r#"KOFI_CONNECT_TIMEOUT_MS="abc""#), "{text}");
+    assert_eq!(stderr(&kofi_with(&[wrong, ("KOFI_LOG", "off")], &["tour"]).success()), "");
+    assert_eq!(stderr(&kofi_with(&[("KOFI_LOG", "")], &["tour"]).success()), "");
+    let text = one_line(&kofi_with(&[("KOFI_LOG", "loud")], &["tour"]).success());
+    assert!(text.contains(r#"KOFI_LOG="loud""#) && text.contains("debug"), "{text}");
+}
+
+#[test]
 fn info_lists_as_fi_info_does() {
     let text = stdout(&kofi(&["info", "--node", "127.0.0.1"]).success());
     let lines: Vec<_> = text.lines().collect();
@@ -179,6 +223,39 @@ fn info_lists_as_fi_info_does() {
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["ep_attr"]["type"], "FI_EP_MSG");
     assert_eq!(lines[0]["fabric_attr"]["prov_name"], "tcp");
+}
+
+#[test]
+fn info_knows_what_a_misspelt_name_may_mean() {
+    let text = stderr(&kofi(&["info", "--type", "FI_EP_RMD"]).code(2));
+    assert!(text.contains("did you mean FI_EP_RDM?"), "{text}");
+    let text = stderr(&kofi(&["info", "--control-progress", "x"]).code(2));
+    assert!(text.contains("there are: FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO"), "{text}");
+}
+
+#[test]
+fn json_may_stand_before_the_command() {
+    for command in [
+        &["info", "-n", "127.0.0.1"][..],
+        &["info", "-n", "127.0.0.1", "--why"],
+        &["tour"],
+        &["pingpong", "-S", "1", "-I", "1"],
+    ] {
+        let before = json_lines(&kofi(&[&["--json"], command].concat()).success());
+        let behind = json_lines(&kofi(&[command, &["--json"]].concat()).success());
+        assert!(!before.is_empty() && before.len() == behind.len(), "{command:?}");
+    }
+    let text = stderr(&kofi(&["--ipv6", "info"]).code(2));
+    assert!(text.contains("kofi tour --ipv6"), "{text}");
+}
+
+#[test]
+fn info_says_what_any_is() {
+    let text = stdout(&kofi(&["info", "--source", "-P", "5000"]).success());
+    assert!(text.contains("    fabric: any\n    domain: any\n"), "{text}");
+    let help = stdout(&kofi(&["info", "--help"]).success());
+    let help: Vec<_> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("any: the wildcard address, every interface"), "{help:?}");
 }
 
 #[test]
@@ -210,7 +287,34 @@ fn info_names_the_hint_that_failed() {
         assert_eq!(lines[0]["refusal"]["hint"], hint);
     }
     let text = stdout(&kofi(&["info", "--why", "-n", "127.0.0.1"]).success());
-    assert!(text.contains(": matches\n") && text.ends_with("1 of 1 offers match\n"), "{text}");
+    assert!(text.contains(": matches\n") && text.ends_with("\nthe only offer matches\n"), "{text}");
+}
+
+#[test]
+fn info_says_once_why_all_offers_are_refused() {
+    let with = |more: &[&'static str]| [&["info", "--why", "-p", "nonsense"], more].concat();
+    let offers = json_lines(&kofi(&with(&["--json"])).code(1)).len();
+    let text = stdout(&kofi(&with(&[])).code(1));
+    assert_eq!(text.lines().count(), 5, "{text}");
+    if offers > 1 {
+        assert!(text.starts_with(&format!("all {offers} offers of tcp: do not match\n")), "{text}");
+    }
+}
+
+#[test]
+fn info_names_the_variable_that_leaves_no_interface() {
+    let nowhere = ("FI_TCP_IFACE", "nosuch");
+    for arguments in [&["info"][..], &["info", "--why"], &["info", "--source", "-P", "5000"]] {
+        let text = one_line(&kofi_with(&[nowhere], arguments).code(1));
+        let (_, known) = text.split_once("FI_TCP_IFACE=nosuch: no such interface (there are: ").unwrap();
+        assert!(known.contains("lo"), "{text}");
+    }
+    let loopback = ("FI_TCP_IFACE", "lo");
+    let text = stdout(&kofi_with(&[loopback], &["info", "-n", "127.0.0.1"]).success());
+    assert!(text.contains("domain: lo"), "{text}");
+    // An address for documentation, which no interface has.
+    let text = one_line(&kofi_with(&[loopback], &["info", "--source", "-n", "203.0.113.77"]).code(1));
+    assert!(text.contains("FI_TCP_IFACE=lo: ") && text.contains("127.0.0.1"), "{text}");
 }
 
 #[test]
@@ -229,6 +333,14 @@ fn pingpong_with_itself() {
     assert_eq!(lines.next(), Some(header));
     let sizes: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(sizes, ["64", "256", "1k", "4k", "64k", "1m"]);
+}
+
+#[test]
+fn pingpong_takes_the_sizes_that_it_prints() {
+    for size in ["64", "1k", "1m"] {
+        let text = stdout(&kofi(&["pingpong", "-I", "2", "-S", size]).success());
+        assert_eq!(text.lines().nth(1).unwrap().split_whitespace().next(), Some(size));
+    }
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //! `kofi info`: what `fi_getinfo` gives for hints, and why it does not give more.
 
 mod json;
+mod names;
 
-use std::fmt::Display;
 use std::io::Write;
-use std::str::FromStr;
 
 use anstyle::{AnsiColor, Style};
 use kofi::{
@@ -14,6 +13,7 @@ use kofi::{
 };
 
 use crate::failure::{Failure, Result};
+use names::named;
 
 /// List what providers offer for hints, and say why an offer does not match
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[arg(short, long)]
     verbose: bool,
     /// Print one JSON object a line
-    #[arg(long, conflicts_with = "verbose")]
+    #[arg(long)]
     json: bool,
     /// The peer's name or address, with --source our own
     #[arg(short, long)]
@@ -46,7 +46,8 @@ pub(crate) struct Options {
     /// The peer's port, with --source our own
     #[arg(short = 'P', long, visible_alias = "port")]
     service: Option<String>,
-    /// Node and service are our own: to listen (FI_SOURCE)
+    /// Node and service are our own: to listen (FI_SOURCE). Without --node, fabric and domain are
+    /// any: the wildcard address, every interface
     #[arg(long)]
     source: bool,
     #[command(flatten)]
@@ -60,10 +61,10 @@ struct HintOptions {
     /// Provider
     #[arg(short, long, value_name = "NAME")]
     provider: Option<String>,
-    /// Fabric: for IP the network, such as 192.0.2.0/24
+    /// Fabric: for IP the network, such as 192.0.2.0/24; any: see --source
     #[arg(short, long, value_name = "NAME")]
     fabric: Option<String>,
-    /// Domain: for IP the interface
+    /// Domain: for IP the interface; any: see --source
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
     /// Kind of endpoint, such as FI_EP_MSG
@@ -128,29 +129,6 @@ struct HintOptions {
     api_version: Option<Version>,
 }
 
-/// Reads OFI's names, in any case and with or without one of these prefixes.
-fn named<T>(prefixes: &'static [&'static str]) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr<Err: Display>,
-{
-    move |text| {
-        let text = text.to_uppercase();
-        let words = || text.split([',', '|']).map(str::trim);
-        let mut unknown = None;
-        for prefix in prefixes {
-            let full = |word: &str| match word.starts_with("FI_") {
-                true => word.to_owned(),
-                false => format!("{prefix}{word}"),
-            };
-            match words().map(full).collect::<Vec<_>>().join(",").parse() {
-                Ok(value) => return Ok(value),
-                Err(error) => unknown = unknown.or(Some(error)),
-            }
-        }
-        Err(unknown.map_or_else(String::new, |error| error.to_string()))
-    }
-}
-
 fn version(text: &str) -> Result<Version, String> {
     let numbers =
         text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
@@ -192,6 +170,11 @@ impl HintOptions {
 }
 
 impl Options {
+    /// JSON has all attributes anyway, and no room for text.
+    pub(crate) fn conflict(&self) -> bool {
+        self.json && self.verbose
+    }
+
     fn query(&self) -> Query {
         let mut query = Query::new(self.hints.hints());
         if let Some(node) = &self.node {
@@ -247,57 +230,93 @@ fn short(out: &mut impl Write, info: &Info) -> Result {
     Ok(())
 }
 
-/// What came of each offer.
+/// What came of each offer; what many are refused for is said once.
 fn why(options: &Options) -> Result {
     let outcomes = kofi::explain(options.query())?;
-    let matching = outcomes.iter().filter(|outcome| outcome.result.is_ok()).count();
     let mut out = anstream::stdout().lock();
+    let mut told: Vec<&Refusal> = Vec::new();
     for outcome in &outcomes {
-        if options.json {
-            writeln!(out, "{}", serde_json::to_string(&json::outcome(outcome))?)?;
-        } else {
-            explain(&mut out, outcome, options.verbose)?;
+        match &outcome.result {
+            _ if options.json => writeln!(out, "{}", serde_json::to_string(&json::outcome(outcome))?)?,
+            Ok(info) => matches(&mut out, &outcome.offer, info, options.verbose)?,
+            Err(refusal) if told.contains(&refusal) => {}
+            Err(refusal) => {
+                told.push(refusal);
+                refused(&mut out, refusal, &outcomes)?;
+            }
         }
     }
+    let matching = outcomes.iter().filter(|outcome| outcome.result.is_ok()).count();
     match (matching, outcomes.len()) {
         (0, 0) => Err(Failure::Run(
             "no provider has an interface for these addresses; ask without --node, --service, --src-addr and \
              --dest-addr"
                 .into(),
         )),
-        (0, offers) => Err(Failure::Run(format!("none of {offers} offers matches; stdout says which hint failed"))),
-        (_, offers) if !options.json => Ok(writeln!(out, "{matching} of {offers} offers match")?),
+        (0, offers) => Err(Failure::Run(format!("{}; stdout says which hint failed", summary(0, offers)))),
+        (_, offers) if !options.json => Ok(writeln!(out, "{}", summary(matching, offers))?),
         _ => Ok(()),
     }
 }
 
-fn explain(out: &mut impl Write, outcome: &Outcome, verbose: bool) -> Result {
-    let Outcome { offer, result } = outcome;
-    let (provider, domain) = (&offer.fabric_attr.prov_name, &offer.domain_attr.name);
+/// How many of at least one offer match.
+fn summary(matching: usize, offers: usize) -> String {
+    match (matching, offers) {
+        (0, 1) => "the only offer does not match".into(),
+        (_, 1) => "the only offer matches".into(),
+        (0, _) => format!("none of {offers} offers matches"),
+        (1, _) => format!("1 of {offers} offers matches"),
+        _ => format!("{matching} of {offers} offers match"),
+    }
+}
+
+/// What tells an offer from the provider's others.
+fn title(offer: &Info) -> String {
     let source = offer.src_addr.as_ref().map(|addr| format!(", {addr}")).unwrap_or_default();
-    let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
-    let bold = Style::new().bold();
-    write!(
-        out,
-        "{bold}{provider}: {}, {domain}, {}{source}{bold:#}: ",
-        offer.ep_attr.ep_type, offer.fabric_attr.name
-    )?;
-    match result {
-        Ok(info) => {
-            writeln!(out, "{good}matches{good:#}")?;
-            if verbose {
-                write!(out, "{info}")?;
-            }
-        }
-        Err(Refusal { field, wanted, found, remedy, .. }) => {
-            writeln!(out, "{bad}does not match{bad:#}")?;
-            writeln!(out, "    hint:    {field}")?;
-            writeln!(out, "    wanted:  {wanted}")?;
-            writeln!(out, "    found:   {provider} {found}")?;
-            writeln!(out, "    to do:   {remedy}")?;
-        }
+    let Info { ep_attr, domain_attr, fabric_attr, .. } = offer;
+    format!("{}, {}, {}{source}", ep_attr.ep_type, domain_attr.name, fabric_attr.name)
+}
+
+fn matches(out: &mut impl Write, offer: &Info, granted: &Info, verbose: bool) -> Result {
+    let (good, bold) = (AnsiColor::Green.on_default(), Style::new().bold());
+    let provider = &offer.fabric_attr.prov_name;
+    writeln!(out, "{bold}{provider}: {}{bold:#}: {good}matches{good:#}", title(offer))?;
+    if verbose {
+        write!(out, "{granted}")?;
     }
     Ok(())
+}
+
+/// A refusal, with all the offers that it is the same for.
+fn refused(out: &mut impl Write, refusal: &Refusal, outcomes: &[Outcome]) -> Result {
+    let Refusal { provider, field, wanted, found, remedy } = refusal;
+    let of_provider =
+        outcomes.iter().filter(|outcome| outcome.offer.fabric_attr.prov_name == *provider).count();
+    let same: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| outcome.result.as_ref().err() == Some(refusal))
+        .map(|outcome| title(&outcome.offer))
+        .collect();
+    let all = same.len() == of_provider;
+    let (bad, bold) = (AnsiColor::Red.on_default(), Style::new().bold());
+    match (&same[..], all) {
+        ([one], _) => writeln!(out, "{bold}{provider}: {one}{bold:#}: {bad}does not match{bad:#}")?,
+        (_, true) => {
+            writeln!(out, "{bold}all {of_provider} offers of {provider}{bold:#}: {bad}do not match{bad:#}")?;
+        }
+        (_, false) => {
+            let count = same.len();
+            writeln!(
+                out,
+                "{bold}{count} of {of_provider} offers of {provider}{bold:#}: {bad}do not match{bad:#}"
+            )?;
+            writeln!(out, "    offers:  {}", same.join("\n             "))?;
+        }
+    }
+    writeln!(out, "    hint:    {field}")?;
+    writeln!(out, "    wanted:  {wanted}")?;
+    writeln!(out, "    found:   {provider} {found}")?;
+    Ok(writeln!(out, "    to do:   {remedy}")?)
 }
 
 #[cfg(test)]
@@ -305,16 +324,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_any_case_and_without_prefix() {
-        let caps = named::<Caps>(&["FI_"]);
-        assert_eq!(caps("FI_MSG,FI_RMA"), Ok(Caps::MSG | Caps::RMA));
-        assert_eq!(caps("msg | rma"), Ok(Caps::MSG | Caps::RMA));
-        assert_eq!(caps("msg,foo"), Err("unknown name \"FI_FOO\"".into()));
-        let format = named::<AddrFormat>(&["FI_", "FI_ADDR_"]);
-        assert_eq!(format("sockaddr_in6"), Ok(AddrFormat::SockaddrIn6));
-        assert_eq!(format("FI_ADDR_STR"), Ok(AddrFormat::Str));
-        assert_eq!(format("str"), Ok(AddrFormat::Str));
-        assert_eq!(named::<EpType>(&["FI_EP_"])("msg"), Ok(EpType::Msg));
+    fn a_refusal_of_many_is_told_once() {
+        let explain = |domain: &str| {
+            kofi::explain(Query::new(Hints::new().domain(domain)).node("127.0.0.1")).unwrap().remove(0)
+        };
+        let (bad, good) = (explain("nonsense"), explain("lo"));
+        let told = |outcomes: &[Outcome]| {
+            let mut out = anstream::StripStream::new(Vec::new());
+            refused(&mut out, bad.result.as_ref().unwrap_err(), outcomes).unwrap();
+            String::from_utf8(out.into_inner()).unwrap()
+        };
+        let text = told(&[bad.clone(), bad.clone(), bad.clone()]);
+        assert!(
+            text.starts_with("all 3 offers of tcp: do not match\n    hint:    domain_attr.name\n"),
+            "{text}"
+        );
+        let text = told(&[bad.clone(), good.clone(), bad.clone()]);
+        assert!(text.starts_with("2 of 3 offers of tcp: do not match\n    offers:  FI_EP_MSG, lo"), "{text}");
+        assert_eq!(text.matches("fi_sockaddr_in://127.0.0.1:0\n").count(), 2, "{text}");
+        let text = told(&[bad.clone(), good]);
+        assert!(
+            text.starts_with("tcp: FI_EP_MSG, lo, 127.0.0.0/8, fi_sockaddr_in://127.0.0.1:0: does"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_offer_is_no_plural() {
+        assert_eq!(summary(0, 1), "the only offer does not match");
+        assert_eq!(summary(1, 1), "the only offer matches");
+        assert_eq!(summary(0, 2), "none of 2 offers matches");
+        assert_eq!(summary(1, 2), "1 of 2 offers matches");
+        assert_eq!(summary(2, 2), "2 of 2 offers match");
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Stage {
             let bold = Style::new().bold();
             writeln!(
                 anstream::stdout(),
-                "\n{bold}The whole deck on {place}: {calls} calls, {events} events and {completions} completions \
+                "\n{bold}The tour on {place}: {calls} calls, {events} events and {completions} completions \
                  as they should be, in {:.1} ms.{bold:#}",
                 elapsed.as_secs_f64() * 1e3,
             )?;

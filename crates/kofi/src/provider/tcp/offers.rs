@@ -34,7 +34,13 @@ fn interfaces() -> Result<Vec<Interface>> {
         detail: "interfaces cannot be listed".into(),
     })?;
     if let Some(only) = environment::interface() {
+        let known = list(interfaces.iter().map(|interface| interface.name.clone()));
         interfaces.retain(|interface| interface.name == only);
+        if interfaces.is_empty() {
+            return Err(Error::NoMatch(format!(
+                "FI_TCP_IFACE={only}: no such interface (there are: {known})"
+            )));
+        }
     }
     interfaces.sort_by_key(|interface| (interface.is_loopback(), interface.is_link_local()));
     Ok(interfaces)
@@ -68,7 +74,21 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
             offer(with_scope(interface), None);
         }
     }
-    Ok(offers)
+    match environment::interface() {
+        Some(only) if offers.is_empty() => {
+            let has = list(interfaces.iter().map(|interface| interface.ip().to_string()));
+            Err(Error::NoMatch(format!("FI_TCP_IFACE={only}: it has no address for this (it has: {has})")))
+        }
+        _ => Ok(offers),
+    }
+}
+
+/// Each once, for a message.
+fn list(names: impl Iterator<Item = String>) -> String {
+    let mut unique: Vec<_> = names.collect();
+    unique.sort();
+    unique.dedup();
+    unique.join(", ")
 }
 
 fn with_scope(interface: &Interface) -> SocketAddr {
