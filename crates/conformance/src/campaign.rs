@@ -17,9 +17,9 @@ use kofi_core::{EndpointAttr, Errno, Error, OpFlags, TimeLimits};
 use crate::allocator;
 use crate::simulator::{Piece, Profile, Simulator};
 use crate::world::{
-    Completion, CompletionError, CompletionQueue, Death, Domain, Endpoint, Event, EventQueue, Fabric, Family,
-    Faults, MemoryRegion, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp, RegionOp, Request,
-    RmaIov, SendOp, SocketAddr, World,
+    Completion, CompletionError, CompletionQueue, Counter, Death, Domain, Endpoint, Event, EventQueue,
+    Fabric, Family, Faults, MemoryRegion, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp,
+    RegionOp, Request, RmaIov, SendOp, SocketAddr, World,
 };
 
 /// The first bytes of an honest client's private data.
@@ -114,6 +114,8 @@ struct Side {
     tx_cq: CompletionQueue,
     rx_cq: CompletionQueue,
     common: MemoryRegion,
+    /// Of all operations of its endpoints.
+    counter: Counter,
 }
 
 struct Listener {
@@ -291,7 +293,8 @@ impl Schedule {
         let tx_cq = done(self.sim.cq_open(domain, &cq_attr));
         let rx_cq = if self.rng.bool() { tx_cq } else { done(self.sim.cq_open(domain, &cq_attr)) };
         let common = done(self.sim.mr_reg(domain, RegionOp::new(vec![0; 64], COMMON)));
-        self.sides.push(Side { fabric, domain, eq, eq_size, tx_cq, rx_cq, common });
+        let counter = done(self.sim.cntr_open(domain));
+        self.sides.push(Side { fabric, domain, eq, eq_size, tx_cq, rx_cq, common, counter });
     }
 
     fn limits(&mut self) -> TimeLimits {
@@ -433,9 +436,10 @@ impl Schedule {
             total_buffered_recv: [0, 100, 3000, 1 << 20][self.rng.usize(..4)],
             ..self.sim.endpoint_attr()
         };
-        let (domain, eq, tx_cq, rx_cq) = {
+        let counted = OpFlags::SEND | OpFlags::RECV | OpFlags::READ | OpFlags::WRITE;
+        let (domain, eq, tx_cq, rx_cq, counter) = {
             let side = &self.sides[side];
-            (side.domain, side.eq, side.tx_cq, side.rx_cq)
+            (side.domain, side.eq, side.tx_cq, side.rx_cq, side.counter)
         };
         let handle = self.allowed(|world| world.endpoint(domain, &attr, request), &[Errno::EINVAL])?;
         let selective = self.rng.u8(..) < 50;
@@ -444,7 +448,8 @@ impl Schedule {
             |world| {
                 world.ep_bind_eq(handle, eq, OpFlags::empty())?;
                 world.ep_bind_cq(handle, tx_cq, tx)?;
-                world.ep_bind_cq(handle, rx_cq, OpFlags::RECV)
+                world.ep_bind_cq(handle, rx_cq, OpFlags::RECV)?;
+                world.ep_bind_cntr(handle, counter, counted)
             },
             &[],
         );
@@ -1408,7 +1413,11 @@ impl Schedule {
                 done(self.sim.close_mr(mr));
             }
         }
-        for side in &self.sides {
+        for (index, side) in self.sides.iter().enumerate() {
+            let posted = self.ops.iter().filter(|op| self.eps[op.ep].side == index).count();
+            let counted = done(self.sim.cntr_read(side.counter)) + done(self.sim.cntr_readerr(side.counter));
+            assert_eq!(counted, posted as u64, "operations counted at side {index}");
+            done(self.sim.close_cntr(side.counter));
             busy(self.sim.close_domain(side.domain));
             done(self.sim.close_mr(side.common));
         }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kofi::provider::{
-    CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Message, PassiveEndpointOps, Receive, Region,
+    CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Message, PassiveEndpointOps,
+    Receive, Region,
 };
 use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
 use kofi_core::{Address, EndpointAttr, Error, Fid, Info, MrMode, OpFlags, Reason, Result, TimeLimits};
 
 use crate::world::{
-    Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
-    Family, MemoryRegion, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp, RegionOp,
-    Request, RmaIov, SendOp, World,
+    Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
+    Fabric, Family, MemoryRegion, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp,
+    RegionOp, Request, RmaIov, SendOp, World,
 };
 
 /// Objects by handle. Handles are never used twice.
@@ -60,6 +61,7 @@ pub struct Tcp {
     requests: Table<kofi::ConnectionRequest>,
     domains: Table<Arc<dyn DomainOps>>,
     completion_queues: Table<Arc<dyn CompletionQueueOps>>,
+    counters: Table<Arc<dyn CounterOps>>,
     regions: Table<Arc<dyn MemoryRegionOps>>,
     endpoints: Table<Arc<dyn EndpointOps>>,
     raw: Peers,
@@ -76,6 +78,7 @@ impl Default for Tcp {
             requests: Table::default(),
             domains: Table::default(),
             completion_queues: Table::default(),
+            counters: Table::default(),
             regions: Table::default(),
             endpoints: Table::default(),
             raw: Peers::default(),
@@ -126,6 +129,9 @@ impl Tcp {
         }
         for queue in self.completion_queues.objects.values() {
             queue.progress();
+        }
+        for counter in self.counters.objects.values() {
+            counter.progress();
         }
     }
 
@@ -474,6 +480,44 @@ impl World for Tcp {
         Ok(())
     }
 
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter> {
+        let counter = self.domains.get("fi_cntr_open", "domain", domain.0)?.cntr_open(WaitObj::Unspec)?;
+        Ok(Counter(self.counters.insert(counter)))
+    }
+
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64> {
+        Ok(self.counters.get("fi_cntr_read", "counter", cntr.0)?.read()?.value)
+    }
+
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64> {
+        Ok(self.counters.get("fi_cntr_readerr", "counter", cntr.0)?.read()?.errors)
+    }
+
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        self.counters.get("fi_cntr_add", "counter", cntr.0)?.add(value, errors)
+    }
+
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        self.counters.get("fi_cntr_set", "counter", cntr.0)?.set(value, errors)
+    }
+
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()> {
+        let duration = kofi::sread_timeout(timeout, OpFlags::empty())?;
+        let counter = self.counters.get("fi_cntr_wait", "counter", cntr.0)?.clone();
+        let before = counter.read()?;
+        // A wait of no length drives one side only; here one thread drives both.
+        match self.until(duration, |_| counter.read()?.check(threshold, &before)) {
+            Err(Error::Empty) => counter.wait(threshold, Some(Duration::ZERO)),
+            other => other,
+        }
+    }
+
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()> {
+        self.counters.get("fi_close", "counter", cntr.0)?.close()?;
+        self.counters.objects.remove(&cntr.0);
+        Ok(())
+    }
+
     fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion> {
         let RegionOp { buffers, access, key } = region;
         let region = Region { buffers: buffers.into_iter().collect(), access, requested_key: key };
@@ -539,6 +583,11 @@ impl World for Tcp {
     fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()> {
         const CALL: &str = "fi_ep_bind";
         self.ep(CALL, ep)?.bind_cq(self.cq(CALL, cq)?, flags)
+    }
+
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        self.ep(CALL, ep)?.bind_cntr(self.counters.get(CALL, "counter", cntr.0)?, flags)
     }
 
     fn enable(&mut self, ep: Endpoint) -> Result<()> {

@@ -34,6 +34,8 @@ handles! {
     EventQueue,
     /// `struct fid_cq`.
     CompletionQueue,
+    /// `struct fid_cntr`.
+    Counter,
     /// `struct fid_mr`.
     MemoryRegion,
     /// `struct fid_pep`.
@@ -331,6 +333,23 @@ pub trait World {
     /// `fi_close`.
     fn close_cq(&mut self, cq: CompletionQueue) -> Result<()>;
 
+    // Counter.
+
+    /// `fi_cntr_open`.
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter>;
+    /// `fi_cntr_read`.
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64>;
+    /// `fi_cntr_readerr`.
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64>;
+    /// `fi_cntr_add` and `fi_cntr_adderr`.
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_set` and `fi_cntr_seterr`.
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_wait`: milliseconds; negative waits for ever.
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()>;
+    /// `fi_close`.
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()>;
+
     // Memory region.
 
     /// `fi_mr_regattr`.
@@ -355,6 +374,8 @@ pub trait World {
     fn ep_bind_eq(&mut self, ep: Endpoint, eq: EventQueue, flags: OpFlags) -> Result<()>;
     /// `fi_ep_bind` to a completion queue.
     fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a counter.
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()>;
     /// `fi_enable`.
     fn enable(&mut self, ep: Endpoint) -> Result<()>;
     /// Limits in time for phases that start from now on.

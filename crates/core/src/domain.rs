@@ -26,11 +26,12 @@ use alloc::format;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::counter::Bound;
 use crate::endpoint::{Endpoint, EndpointAttr, EpId, Origin, State};
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
 use crate::memory::Regions;
-use crate::operation::{Failure, List, OpId, Operations};
+use crate::operation::{Failure, List, OpId, Operation, Operations};
 use crate::slab::Slab;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
@@ -51,6 +52,7 @@ pub enum TransportCommand {
 pub struct Domain {
     pub(crate) endpoints: Slab<Endpoint>,
     pub(crate) queues: Slab<CompletionQueue>,
+    pub(crate) counters: Slab<Bound>,
     pub(crate) ops: Operations,
     pub(crate) regions: Regions,
     pub(crate) limits: TimeLimits,
@@ -74,14 +76,15 @@ impl Domain {
     /// Whether the domain can be closed.
     ///
     /// # Errors
-    /// -FI_EBUSY while endpoints, completion queues or memory regions are open.
+    /// -FI_EBUSY while endpoints, completion queues, counters or memory regions are open.
     pub fn check_close(&self) -> Result<()> {
-        if self.endpoints.len() + self.queues.len() + self.regions.len() > 0 {
+        let counters = self.counters.len();
+        if self.endpoints.len() + self.queues.len() + self.regions.len() + counters > 0 {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
                 users: format!(
-                    "{} endpoints, {} completion queues and {} memory regions",
+                    "{} endpoints, {} completion queues, {counters} counters and {} memory regions",
                     self.endpoints.len(),
                     self.queues.len(),
                     self.regions.len()
@@ -218,6 +221,7 @@ impl Domain {
         self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            self.unbind_counters(&endpoint);
             for binding in [endpoint.tx_cq, endpoint.rx_cq].into_iter().flatten() {
                 if let Some(queue) = self.queues.get_mut(binding.cq.0) {
                     queue.bindings -= 1;
@@ -287,9 +291,14 @@ impl Domain {
 
     /// An operation that ended without anybody to be told: its memory is free.
     pub fn poll_released(&mut self) -> Option<OpId> {
-        let op = self.ops.take_first(&mut self.released)?;
-        self.ops.release(op);
-        Some(op)
+        loop {
+            let op = self.ops.take_first(&mut self.released)?;
+            self.ops.release(op);
+            // What peers made has no memory.
+            if !self.ops.get(op).is_some_and(Operation::is_remote) {
+                return Some(op);
+            }
+        }
     }
 
     /// The earliest moment at which [`expire`](Self::expire) may have something to do.
@@ -322,6 +331,10 @@ impl Domain {
     /// An operation has come to its end; it is in no list now. It goes to the queue of its
     /// direction if there is one and somebody wants to know.
     pub(crate) fn complete(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
+        let Some(op) = self.ops.get(id) else { return };
+        if !op.is_remote() {
+            self.count(ep, op.flags, failure.is_none());
+        }
         let endpoint = self.endpoints.get(ep.0);
         let Some(op) = self.ops.get_mut(id) else { return };
         let binding =

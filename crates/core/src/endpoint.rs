@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::completion_queue::CqId;
+use crate::counter::Counters;
 use crate::event_queue::Fid;
 use crate::flags::{Caps, OpFlags};
 use crate::info::Info;
@@ -229,6 +230,7 @@ pub(crate) struct Endpoint {
     pub(crate) eq: Option<Fid>,
     pub(crate) tx_cq: Option<Binding>,
     pub(crate) rx_cq: Option<Binding>,
+    pub(crate) counters: Counters,
     pub(crate) limits: TimeLimits,
     pub(crate) deadline: Option<Deadline>,
     pub(crate) local: Option<SocketAddr>,
@@ -248,6 +250,7 @@ impl Endpoint {
             eq: None,
             tx_cq: None,
             rx_cq: None,
+            counters: Counters::default(),
             limits,
             deadline: None,
             local: None,
@@ -276,7 +279,7 @@ impl Endpoint {
         Error::WrongState { call, object: "endpoint", found: self.state.name(), remedy, errno }
     }
 
-    fn check_idle(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn check_idle(&self, call: &'static str) -> Result<()> {
         match self.state {
             State::Idle => Ok(()),
             _ => Err(self.wrong_state(call, Errno::EOPBADSTATE, "do this before fi_enable")),
@@ -340,10 +343,12 @@ impl Endpoint {
         if self.eq.is_none() {
             return Err(Error::NoEventQueue { call });
         }
-        if uses(Caps::SEND) && self.tx_cq.is_none() {
+        // Who only counts needs no queue.
+        let tx_counted = self.counters.count(OpFlags::SEND | OpFlags::READ | OpFlags::WRITE);
+        if uses(Caps::SEND) && self.tx_cq.is_none() && !tx_counted {
             return Err(Error::NoCompletionQueue { call, direction: "FI_TRANSMIT" });
         }
-        if uses(Caps::RECV) && self.rx_cq.is_none() {
+        if uses(Caps::RECV) && self.rx_cq.is_none() && !self.counters.count(OpFlags::RECV) {
             return Err(Error::NoCompletionQueue { call, direction: "FI_RECV" });
         }
         Ok(())

@@ -25,6 +25,7 @@ pub mod address;
 pub mod attr;
 pub mod completion_queue;
 pub mod connection;
+pub mod counter;
 pub mod domain;
 pub mod endpoint;
 pub mod enums;
@@ -53,6 +54,7 @@ pub use core::net::SocketAddr;
 
 pub use address::Address;
 pub use completion_queue::{Completion, CompletionError, CqId};
+pub use counter::{CntrId, Counter};
 pub use domain::{Domain, TransportCommand};
 pub use endpoint::{EndpointAttr, EpId, Origin, State};
 pub use enums::{AddrFormat, AvType, EpType, Progress, Protocol, ResourceMgmt, Threading};

@@ -463,6 +463,7 @@ impl Domain {
             match op {
                 None => {
                     if endpoint.tx.replies.sent() {
+                        self.count(ep, OpFlags::REMOTE_READ, true);
                         self.resume(ep);
                     }
                 }

@@ -283,6 +283,7 @@ impl Domain {
 
     /// A peer's write is in place: its data is told to the application.
     pub(crate) fn finish_write(&mut self, ep: EpId, payload: &Payload, data: Option<u64>) {
+        self.count(ep, OpFlags::REMOTE_WRITE, true);
         if let Some(data) = data {
             let flags = OpFlags::RMA | OpFlags::REMOTE_WRITE | OpFlags::REMOTE_CQ_DATA;
             let mut op = Operation::new(flags, 0, payload.total);

@@ -8,6 +8,7 @@ use kofi_core::{Info, OpFlags, Result};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
+use crate::counter::Counter;
 use crate::endpoint::{Acceptor, Connector, Queues};
 use crate::memory_region::MemoryRegion;
 use crate::provider::{DomainOps, Refused, Region};
@@ -44,6 +45,14 @@ impl Domain {
     pub fn completion_queue_in(&self, set: &WaitSet, attr: CqAttr) -> Result<CompletionQueue> {
         let attr = CqAttr { wait_obj: WaitObj::Set, ..attr };
         Ok(CompletionQueue::new(self.0.cq_open(&attr, Some(set))?))
+    }
+
+    /// `fi_cntr_open`: a counter of completions.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM, -FI_EMFILE.
+    pub fn counter(&self, wait: WaitObj) -> Result<Counter> {
+        Ok(Counter::new(self.0.cntr_open(wait)?))
     }
 
     /// `fi_mr_reg`: lets peers reach memory, `access` says for what (`FI_REMOTE_READ`,

@@ -9,22 +9,37 @@ use kofi_core::{Address, Fid, Result, State, TimeLimits};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
+use crate::counter::Counter;
 use crate::event_queue::EventQueue;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::returned::Returned;
 
-/// Which completion queues an endpoint's operations come to.
+/// Which completion queues an endpoint's operations come to, and which counters count them.
 #[derive(Clone, Debug)]
 pub struct Queues {
-    transmit: CompletionQueue,
-    receive: CompletionQueue,
+    transmit: Option<CompletionQueue>,
+    receive: Option<CompletionQueue>,
     selective: OpFlags,
+    counters: Vec<(Counter, OpFlags)>,
 }
 
 impl Queues {
     /// One queue for sends, one for receives.
     pub fn new(transmit: &CompletionQueue, receive: &CompletionQueue) -> Self {
-        Self { transmit: transmit.clone(), receive: receive.clone(), selective: OpFlags::empty() }
+        let (transmit, receive) = (Some(transmit.clone()), Some(receive.clone()));
+        Self { transmit, receive, ..Self::none() }
+    }
+
+    /// No queue: operations are only counted. Memory that an operation owned does not come back.
+    pub fn none() -> Self {
+        Self { transmit: None, receive: None, selective: OpFlags::empty(), counters: Vec::new() }
+    }
+
+    /// A counter, too, for these kinds of operations: `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`,
+    /// `FI_REMOTE_READ`, `FI_REMOTE_WRITE`; one for each kind.
+    pub fn counter(mut self, counter: &Counter, kinds: OpFlags) -> Self {
+        self.counters.push((counter.clone(), kinds));
+        self
     }
 
     /// Successes are reported only for operations with `FI_COMPLETION`; failures always
@@ -36,8 +51,14 @@ impl Queues {
 
     pub(crate) fn bind(self, ep: &Arc<dyn EndpointOps>, eq: &EventQueue) -> Result<()> {
         ep.bind_eq(eq, OpFlags::empty())?;
-        ep.bind_cq(self.transmit.ops(), OpFlags::TRANSMIT | self.selective)?;
-        ep.bind_cq(self.receive.ops(), OpFlags::RECV | self.selective)?;
+        for (queue, direction) in [(&self.transmit, OpFlags::TRANSMIT), (&self.receive, OpFlags::RECV)] {
+            if let Some(queue) = queue {
+                ep.bind_cq(queue.ops(), direction | self.selective)?;
+            }
+        }
+        for (counter, kinds) in &self.counters {
+            ep.bind_cntr(counter.ops(), *kinds)?;
+        }
         ep.enable()
     }
 }

@@ -164,6 +164,7 @@ mod buffer;
 mod clock;
 mod completion_queue;
 mod connection_request;
+mod counter;
 mod domain;
 mod endpoint;
 mod event_queue;
@@ -192,6 +193,7 @@ pub use kofi_core::{
 pub use buffer::{Buf, Buffers};
 pub use completion_queue::{Completion, CompletionQueue};
 pub use connection_request::ConnectionRequest;
+pub use counter::Counter;
 pub use domain::Domain;
 pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};

@@ -28,9 +28,9 @@ use kofi_core::{
 
 use crate::allocator::inside;
 use crate::world::{
-    Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
-    Family, Faults, MemoryRegion, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, RegionOp, Request,
-    RmaIov, SendOp, World,
+    Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
+    Fabric, Family, Faults, MemoryRegion, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, RegionOp,
+    Request, RmaIov, SendOp, World,
 };
 use driver::Link;
 use network::{End, Network, Owner, Task, Waker};
@@ -149,6 +149,11 @@ impl DomainObject {
     }
 }
 
+struct CntrObject {
+    domain: Domain,
+    id: kofi_core::CntrId,
+}
+
 struct RegionObject {
     domain: Domain,
     id: MrId,
@@ -189,6 +194,7 @@ pub struct Simulator {
     passives: Table<PassiveObject>,
     domains: Table<DomainObject>,
     cqs: Table<CqObject>,
+    counters: Table<CntrObject>,
     regions: Table<RegionObject>,
     endpoints: Table<EndpointObject>,
     requests: Table<RequestObject>,
@@ -232,6 +238,7 @@ impl Simulator {
             passives: Table::default(),
             domains: Table::default(),
             cqs: Table::default(),
+            counters: Table::default(),
             regions: Table::default(),
             endpoints: Table::default(),
             requests: Table::default(),
@@ -370,6 +377,13 @@ impl Simulator {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Err(stale) };
         let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return Err(stale) };
         Ok((endpoint, domain, &mut self.network))
+    }
+
+    fn counter(&mut self, cntr: Counter, call: &'static str) -> Result<(&CntrObject, &mut DomainObject)> {
+        let stale = Error::Stale { call, object: "counter" };
+        let Some(counter) = self.counters.get(cntr.0) else { return Err(stale) };
+        let Some(domain) = self.domains.get_mut(counter.domain.0) else { return Err(stale) };
+        Ok((counter, domain))
     }
 
     fn region(&mut self, mr: MemoryRegion, call: &'static str) -> Result<(&RegionObject, &mut DomainObject)> {
@@ -787,6 +801,54 @@ impl World for Simulator {
         Ok(())
     }
 
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter> {
+        const STALE: Error = Error::Stale { call: "fi_cntr_open", object: "domain" };
+        let object = self.domains.get_mut(domain.0).ok_or(STALE)?;
+        let id = inside(|| object.machine.open_cntr())?;
+        Ok(Counter(self.counters.insert(CntrObject { domain, id })))
+    }
+
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_read")?;
+        Ok(domain.machine.cntr(object.id)?.value)
+    }
+
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_readerr")?;
+        Ok(domain.machine.cntr(object.id)?.errors)
+    }
+
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_add")?;
+        domain.machine.change_cntr(object.id, |counter| counter.add(value, errors))
+    }
+
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_set")?;
+        domain.machine.change_cntr(object.id, |counter| *counter = kofi_core::Counter { value, errors })
+    }
+
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()> {
+        let limit = sread_timeout(timeout, OpFlags::empty())?;
+        let (object, domain) = self.counter(cntr, "fi_cntr_wait")?;
+        let before = domain.machine.cntr(object.id)?;
+        let waited = self.wait(limit, |world| {
+            let (object, domain) = world.counter(cntr, "fi_cntr_wait")?;
+            domain.machine.cntr(object.id)?.check(threshold, &before)
+        });
+        match waited {
+            Err(Error::Empty) => Err(system("fi_cntr_wait", Errno::ETIMEDOUT)),
+            other => other,
+        }
+    }
+
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_close")?;
+        domain.machine.close_cntr(object.id)?;
+        self.counters.remove(cntr.0);
+        Ok(())
+    }
+
     fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion> {
         const STALE: Error = Error::Stale { call: "fi_mr_regattr", object: "domain" };
         let object = self.domains.get_mut(domain.0).ok_or(STALE)?;
@@ -890,6 +952,17 @@ impl World for Simulator {
             return Err(Error::Invalid { call: CALL, problem: "the completion queue is of another domain" });
         }
         inside(|| object.machine.bind_cq(endpoint.id, id, flags))
+    }
+
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let object = self.counters.get(cntr.0).ok_or(Error::Stale { call: CALL, object: "counter" })?;
+        let (id, domain) = (object.id, object.domain);
+        let (endpoint, object, _) = self.parts(ep, CALL)?;
+        if endpoint.domain != domain {
+            return Err(Error::Invalid { call: CALL, problem: "the counter is of another domain" });
+        }
+        inside(|| object.machine.bind_cntr(endpoint.id, id, flags))
     }
 
     fn enable(&mut self, ep: Endpoint) -> Result<()> {

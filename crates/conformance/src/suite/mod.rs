@@ -171,6 +171,13 @@ suite! { $
         narrow_transports_are_enough
         selective_completion_of_reads_and_writes
     }
+    counters {
+        counters_count_each_kind
+        failures_are_counted_apart
+        a_wait_ends_at_its_threshold
+        odd_bindings_are_refused
+        a_counter_will_do_without_a_queue
+    }
     closing {
         shutdown_is_one_event_on_each_side
         both_sides_shut_down

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kofi_core::attr::CqAttr;
+use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::flags::OpFlags;
 use kofi_core::info::FabricAttr;
 use kofi_core::wire::header::Segment;
@@ -107,6 +107,11 @@ pub trait DomainOps: Send + Sync {
         attr: &CqAttr,
         wait_set: Option<&crate::WaitSet>,
     ) -> Result<Arc<dyn CompletionQueueOps>>;
+    /// `fi_cntr_open`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for a wait set, -FI_ENOMEM, -FI_EMFILE.
+    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>>;
     /// `fi_mr_regattr`.
     ///
     /// # Errors
@@ -153,6 +158,44 @@ pub trait CompletionQueueOps: Send + Sync {
     /// # Errors
     /// -FI_EAGAIN.
     fn try_wait(&self) -> Result<()>;
+    /// `fi_control(FI_GETWAIT)`.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS when it was opened without a descriptor.
+    fn fd(&self) -> Result<BorrowedFd<'_>>;
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound.
+    fn close(&self) -> Result<()>;
+    /// For the provider that opened it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Operations of a counter: `struct fi_ops_cntr`.
+pub trait CounterOps: Send + Sync {
+    /// Lets all that is counted go on.
+    fn progress(&self);
+    /// `fi_cntr_read` and `fi_cntr_readerr`, as far as progress was made.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn read(&self) -> Result<kofi_core::Counter>;
+    /// `fi_cntr_add` and `fi_cntr_adderr`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn add(&self, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_set` and `fi_cntr_seterr`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn set(&self, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_wait`.
+    ///
+    /// # Errors
+    /// -FI_EAVAIL, -FI_ETIMEDOUT, -FI_ENOSYS.
+    fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()>;
     /// `fi_control(FI_GETWAIT)`.
     ///
     /// # Errors
@@ -270,6 +313,11 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
     fn bind_cq(&self, cq: &Arc<dyn CompletionQueueOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a counter.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
+    fn bind_cntr(&self, cntr: &Arc<dyn CounterOps>, flags: OpFlags) -> Result<()>;
     /// `fi_enable`.
     ///
     /// # Errors

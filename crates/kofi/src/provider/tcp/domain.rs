@@ -20,6 +20,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
+use super::counter::{CntrShared, TcpCounter};
 use super::endpoint::TcpEndpoint;
 use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
@@ -30,7 +31,9 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
-use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region};
+use crate::provider::{
+    CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
+};
 use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
@@ -126,6 +129,8 @@ struct Connection {
     kept_used: usize,
     /// Completion queues that its operations come to.
     cqs: SmallVec<[Arc<CqShared>; 2]>,
+    /// Counters that count its operations.
+    cntrs: SmallVec<[Arc<CntrShared>; 1]>,
 }
 
 impl Connection {
@@ -143,6 +148,7 @@ impl Connection {
             kept: Vec::new(),
             kept_used: 0,
             cqs: SmallVec::new(),
+            cntrs: SmallVec::new(),
         }
     }
 }
@@ -233,6 +239,10 @@ impl DomainOps for TcpDomain {
             set.add(CALL, shared)?;
         }
         Ok(queue)
+    }
+
+    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>> {
+        Ok(Arc::new(TcpCounter::open(&self.0, wait)?))
     }
 
     fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused> {
@@ -390,6 +400,14 @@ impl State {
         }
     }
 
+    pub(super) fn bind_cntr(&mut self, ep: EpId, cntr: &Arc<CntrShared>) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.cntrs.iter().any(|known| Arc::ptr_eq(known, cntr))
+        {
+            connection.cntrs.push(cntr.clone());
+        }
+    }
+
     /// Gives an operation its memory.
     pub(super) fn remember(&mut self, op: OpId, buffers: Buffers) {
         if self.memory.len() <= op.index() {
@@ -442,6 +460,7 @@ impl State {
                 self.close_socket(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
+            connection.cntrs.iter().for_each(|cntr| cntr.notify());
         }
         self.settle();
     }
@@ -735,6 +754,7 @@ impl State {
         let Self { machine, connections, .. } = self;
         if let Some(Some(connection)) = connections.get(ep.index()) {
             connection.cqs.iter().for_each(|cq| cq.notify(machine));
+            connection.cntrs.iter().for_each(|cntr| cntr.notify());
         }
     }
 
@@ -746,6 +766,7 @@ impl State {
                 connection.kept_used = 0;
                 let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
+                connection.cntrs.iter().for_each(|cntr| cntr.notify());
                 match socket {
                     Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
                     Some(socket) => self.close_socket(socket, readable),

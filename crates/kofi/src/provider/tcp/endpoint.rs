@@ -8,12 +8,13 @@ use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
 use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
 
+use super::counter::TcpCounter;
 use super::domain::{Shared, TcpCompletionQueue, errno_of};
 use super::socket;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
-use crate::provider::{CompletionQueueOps, EndpointOps, Message, Receive, Refused};
+use crate::provider::{CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused};
 use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
@@ -30,6 +31,7 @@ pub(super) struct TcpEndpoint {
 struct Bound {
     eq: Option<Arc<EqShared>>,
     cqs: Vec<Arc<dyn CompletionQueueOps>>,
+    cntrs: Vec<Arc<dyn CounterOps>>,
 }
 
 impl TcpEndpoint {
@@ -77,6 +79,20 @@ impl EndpointOps for TcpEndpoint {
         state.bind_cq(self.id, queue.shared());
         drop(state);
         lock(&self.bound).cqs.push(cq.clone());
+        Ok(())
+    }
+
+    fn bind_cntr(&self, cntr: &Arc<dyn CounterOps>, flags: OpFlags) -> Result<()> {
+        let counter = cntr.as_any().downcast_ref::<TcpCounter>().map(TcpCounter::shared);
+        let counter = counter.filter(|counter| counter.belongs_to(&self.domain)).ok_or(Error::Invalid {
+            call: "fi_ep_bind",
+            problem: "the counter belongs to another domain; open one in the endpoint's",
+        })?;
+        let mut state = self.domain.lock();
+        state.machine.bind_cntr(self.id, counter.id(), flags)?;
+        state.bind_cntr(self.id, counter);
+        drop(state);
+        lock(&self.bound).cntrs.push(cntr.clone());
         Ok(())
     }
 

@@ -179,6 +179,7 @@ fn info(
             mr_key_size: 8,
             mr_iov_limit: memory::IOV_LIMIT,
             mr_cnt: 65536,
+            cntr_cnt: 65536,
             cq_data_size: 8,
             cq_cnt: 65536,
             ep_cnt: 65536,
