@@ -33,7 +33,13 @@ pub(super) fn limits() -> TimeLimits {
     let limit = |name, default| match number(name) {
         None => default,
         Some(0) => None,
-        Some(millis) => u64::try_from(millis).ok().map(Duration::from_millis),
+        Some(millis) => match u64::try_from(millis) {
+            Ok(millis) => Some(Duration::from_millis(millis)),
+            Err(_) => {
+                warn!("{name}={millis} is no time; it is ignored");
+                default
+            }
+        },
     };
     let TimeLimits { connect, handshake, decision, shutdown } = TimeLimits::default();
     TimeLimits {
