@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The `kofi` command.
 
+mod bench;
 mod failure;
 mod info;
 mod log;
@@ -44,6 +45,7 @@ enum Command {
     Tour(tour::Options),
     Info(Box<info::Options>),
     Pingpong(pingpong::Options),
+    Bench(bench::Options),
 }
 
 /// Reads the command line. The tour's options may stand alone, but not before a command, with the
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Some(Command::Tour(options)) => tour::run(&options),
         Some(Command::Info(options)) => info::run(&options),
         Some(Command::Pingpong(options)) => pingpong::run(&options),
+        Some(Command::Bench(options)) => bench::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
