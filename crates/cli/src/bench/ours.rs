@@ -225,7 +225,7 @@ impl Side<'_> {
         loop {
             let completion = self.completion()?.ok_or_else(gone)?;
             if completion.is_receive() {
-                return check(&completion.into_received(), sent, start.elapsed());
+                return check(&completion.into_received().map_err(Error::from)?, sent, start.elapsed());
             }
         }
     }
