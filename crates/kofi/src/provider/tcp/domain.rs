@@ -438,16 +438,22 @@ impl State {
     pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
         let Self { machine, connections, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
-        let now = now();
-        let quick = now.until(connection.last_send) < DEFER_INTERVAL;
-        connection.last_send = now;
         // Who sleeps would not come back for it.
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
-        if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
-            connection.deferred += 1;
-            return self.enqueue(ep);
+        if len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
+            let now = now();
+            let quick = now.until(connection.last_send) < DEFER_INTERVAL;
+            connection.last_send = now;
+            if quick {
+                connection.deferred += 1;
+                return self.enqueue(ep);
+            }
         }
         self.flush(ep);
+        // Writing may have taken longer than the interval: that was not the application's time.
+        if let Some(connection) = self.connection(ep) {
+            connection.last_send = now();
+        }
     }
 
     /// Writes what is queued, as far as the socket takes it.
