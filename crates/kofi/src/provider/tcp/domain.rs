@@ -313,10 +313,19 @@ impl State {
         {
             connection.readable = true;
             self.hot_polls -= 1;
-            self.service(ep);
+            // Mostly nothing has come yet, and there is nothing else to do then.
+            if self.has_kept(ep) || self.read(ep).is_some() {
+                self.service(ep);
+            }
             return;
         }
         self.progress(epoll);
+    }
+
+    /// Whether bytes that were read wait for a receive.
+    fn has_kept(&self, ep: EpId) -> bool {
+        let connection = self.connections.get(ep.index()).and_then(Option::as_ref);
+        connection.is_some_and(|connection| connection.kept_used < connection.kept.len())
     }
 
     fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
@@ -524,7 +533,7 @@ impl State {
                 self.alarm.ring();
                 return self.enqueue(ep);
             }
-            budget = budget.saturating_sub(self.read(ep));
+            budget = budget.saturating_sub(self.read(ep).unwrap_or(0));
         }
         self.drained(ep);
     }
@@ -550,13 +559,14 @@ impl State {
     }
 
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
-    fn read(&mut self, ep: EpId) -> usize {
-        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
+    /// Gives the number of bytes, or none when nothing has come.
+    fn read(&mut self, ep: EpId) -> Option<usize> {
+        let Some(plan) = self.machine.plan_read(ep) else { return Some(0) };
         let Self { connections, memory, .. } = self;
-        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Some(0) };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
-            return 0;
+            return Some(0);
         };
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
@@ -577,7 +587,7 @@ impl State {
             Ok(0) => {
                 connection.readable = false;
                 self.machine.end_of_stream(ep);
-                0
+                Some(0)
             }
             Ok(count) => {
                 self.hot = Some(ep);
@@ -590,17 +600,17 @@ impl State {
                 let rest = scratch.get(..count - placed).unwrap_or_default();
                 let used = self.take(ep, rest);
                 self.keep(ep, rest.get(used..).unwrap_or_default());
-                count
+                Some(count)
             }
-            Err(Errno::INTR) => 0,
+            Err(Errno::INTR) => Some(0),
             Err(Errno::AGAIN) => {
                 connection.readable = false;
-                0
+                None
             }
             Err(errno) => {
                 connection.readable = false;
                 self.machine.transport_failed(ep, errno_of(errno));
-                0
+                Some(0)
             }
         };
         self.scratch = scratch;
