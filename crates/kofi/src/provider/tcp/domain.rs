@@ -349,10 +349,19 @@ impl State {
         {
             connection.readable = true;
             self.hot_polls -= 1;
-            self.service(ep);
+            // Mostly nothing has come yet, and there is nothing else to do then.
+            if self.has_kept(ep) || self.read(ep).is_some() {
+                self.service(ep);
+            }
             return;
         }
         self.progress(epoll);
+    }
+
+    /// Whether bytes that were read wait for a receive.
+    fn has_kept(&self, ep: EpId) -> bool {
+        let connection = self.connections.get(ep.index()).and_then(Option::as_ref);
+        connection.is_some_and(|connection| connection.kept_used < connection.kept.len())
     }
 
     fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
@@ -509,16 +518,22 @@ impl State {
     pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
         let Self { machine, connections, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
-        let now = now();
-        let quick = now.until(connection.last_send) < DEFER_INTERVAL;
-        connection.last_send = now;
         // Who sleeps would not come back for it.
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
-        if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
-            connection.deferred += 1;
-            return self.enqueue(ep);
+        if len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
+            let now = now();
+            let quick = now.until(connection.last_send) < DEFER_INTERVAL;
+            connection.last_send = now;
+            if quick {
+                connection.deferred += 1;
+                return self.enqueue(ep);
+            }
         }
         self.flush(ep);
+        // Writing may have taken longer than the interval: that was not the application's time.
+        if let Some(connection) = self.connection(ep) {
+            connection.last_send = now();
+        }
     }
 
     /// Writes what is queued, as far as the socket takes it.
@@ -595,7 +610,7 @@ impl State {
                 self.alarm.ring();
                 return self.enqueue(ep);
             }
-            budget = budget.saturating_sub(self.read(ep));
+            budget = budget.saturating_sub(self.read(ep).unwrap_or(0));
         }
         self.drained(ep);
     }
@@ -622,13 +637,14 @@ impl State {
     }
 
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
-    fn read(&mut self, ep: EpId) -> usize {
-        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
+    /// Gives the number of bytes, or none when nothing has come.
+    fn read(&mut self, ep: EpId) -> Option<usize> {
+        let Some(plan) = self.machine.plan_read(ep) else { return Some(0) };
         let Self { connections, memory, regions, .. } = self;
-        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Some(0) };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
-            return 0;
+            return Some(0);
         };
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
@@ -650,7 +666,7 @@ impl State {
                 connection.readable = false;
                 connection.ended = true;
                 self.machine.end_of_stream(ep);
-                0
+                Some(0)
             }
             Ok(count) => {
                 self.hot = Some(ep);
@@ -663,17 +679,17 @@ impl State {
                 let rest = scratch.get(..count - placed).unwrap_or_default();
                 let used = self.take(ep, rest);
                 self.keep(ep, rest.get(used..).unwrap_or_default());
-                count
+                Some(count)
             }
-            Err(Errno::INTR) => 0,
+            Err(Errno::INTR) => Some(0),
             Err(Errno::AGAIN) => {
                 connection.readable = false;
-                0
+                None
             }
             Err(errno) => {
                 connection.readable = false;
                 self.machine.transport_failed(ep, errno_of(errno));
-                0
+                Some(0)
             }
         };
         self.scratch = scratch;

@@ -22,7 +22,8 @@ pub(super) struct TcpEndpoint {
     id: EpId,
     fid: Fid,
     source: Option<SocketAddr>,
-    pending: Option<Arc<Pending>>,
+    /// The request to be accepted, until it is: its listener watches over it no longer then.
+    pending: Mutex<Option<Arc<Pending>>>,
     bound: Mutex<Bound>,
 }
 
@@ -43,7 +44,7 @@ impl TcpEndpoint {
         pending: Option<Arc<Pending>>,
     ) -> Self {
         let source = info.src_addr.as_ref().and_then(|addr| addr.socket_addr());
-        Self { domain, id, fid, source, pending, bound: Mutex::default() }
+        Self { domain, id, fid, source, pending: Mutex::new(pending), bound: Mutex::default() }
     }
 }
 
@@ -130,7 +131,7 @@ impl EndpointOps for TcpEndpoint {
     fn accept(&self, data: &[u8]) -> Result<()> {
         let mut state = self.domain.lock();
         state.machine.check_accept(self.id, data, now())?;
-        let Some(pending) = &self.pending else {
+        let Some(pending) = lock(&self.pending).clone() else {
             return Err(Error::Stale { call: "fi_accept", object: "connection request" });
         };
         let socket = pending.take("fi_accept")?;
@@ -138,6 +139,7 @@ impl EndpointOps for TcpEndpoint {
             pending.put_back(socket);
             return Err(error);
         }
+        *lock(&self.pending) = None;
         match self.domain.watch(self.id, &socket) {
             Ok(()) => {
                 state.attach(self.id, socket);
