@@ -153,12 +153,12 @@ impl EventQueue {
             fid: fabric.new_fid(),
             fabric: fabric.clone(),
             queue: Mutex::new(core_eq::EventQueue::open(attr)?),
-            waiter: Waiter::new(CALL, attr.wait_obj)?,
+            waiter: Waiter::new(CALL, attr.wait_obj, wait_set.map(|set| set.gathered().clone()))?,
             listeners: Mutex::new(Vec::new()),
             _child: fabric.child(|children| &mut children.event_queues),
         });
         if let Some(set) = wait_set {
-            set.add(CALL, shared.clone())?;
+            set.add(shared.clone());
         }
         Ok(Self(shared))
     }
@@ -268,12 +268,21 @@ impl EventQueue {
     }
 
     /// The descriptor to poll for reading after [`try_wait`](Self::try_wait), of a queue that was
-    /// opened with `WaitObj::Fd`.
+    /// opened with `WaitObj::Fd` or `PollFd`.
     ///
     /// # Errors
     /// -FI_ENOSYS for other queues.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.0.waiter.fd("fi_control(FI_GETWAIT)")
+    }
+
+    /// Wakes readers up: each blocking read that waits now ends with [`Error::Empty`], or else the
+    /// next one does. What `fi_cq_signal` is to completion queues.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS on a queue with `WaitObj::None`.
+    pub fn signal(&self) -> Result<()> {
+        self.0.waiter.signal("fi_eq_signal")
     }
 
     /// `fi_close`.

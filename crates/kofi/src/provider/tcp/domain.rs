@@ -176,13 +176,13 @@ impl DomainOps for TcpDomain {
             let problem = "FI_WAIT_SET and a wait set go together: one was given without the other";
             return Err(Error::Invalid { call: CALL, problem });
         }
-        let waiter = Waiter::new(CALL, attr.wait_obj)?;
+        let waiter = Waiter::new(CALL, attr.wait_obj, wait_set.map(|set| set.gathered().clone()))?;
         waiter.add_source(CALL, &(self.0.clone() as Arc<dyn Source>))?;
         let id = self.0.lock().machine.open_cq(attr)?;
         let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter });
         let queue = Arc::new(TcpCompletionQueue(shared.clone()));
         if let Some(set) = wait_set {
-            set.add(CALL, shared)?;
+            set.add(shared);
         }
         Ok(queue)
     }
@@ -691,6 +691,10 @@ impl CompletionQueueOps for TcpCompletionQueue {
 
     fn sread(&self, timeout: Option<Duration>) -> Result<Completion> {
         self.0.waiter.sread("fi_cq_sread", timeout, || self.0.take(&mut self.0.domain.lock()))
+    }
+
+    fn signal(&self) -> Result<()> {
+        self.0.waiter.signal("fi_cq_signal")
     }
 
     fn try_wait(&self) -> Result<()> {
