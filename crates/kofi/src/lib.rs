@@ -110,6 +110,10 @@
 //! along that feeds the queue. There is no thread. A process that waits uses no processor time, and
 //! each phase of a connection has a limit in time ([`TimeLimits`]), after which one event says what
 //! was wrong.
+//!
+//! With [`Hints::progress`]`(`[`Progress::Auto`]`)` each domain and each listener has a thread
+//! (`kofi-progress`), which serves peers while the application does something else. It sleeps while
+//! there is nothing to do, and is joined when its object closes.
 
 mod buffer;
 mod clock;
@@ -121,6 +125,7 @@ mod event_queue;
 mod fabric;
 mod getinfo;
 mod passive_endpoint;
+mod progress;
 pub mod provider;
 mod returned;
 mod wait;

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
+use crate::progress::{self, Alarm, ProgressThread};
 use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
 use crate::wait::{Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
@@ -46,7 +48,10 @@ const DEFER_INTERVAL: Duration = Duration::from_micros(10);
 /// While only one endpoint receives, so many polls at most look at nothing else.
 const MAX_HOT_POLLS: u32 = 64;
 
-pub(super) struct TcpDomain(Arc<Shared>);
+pub(super) struct TcpDomain(Arc<Shared>, Progress);
+
+/// Objects of the domain keep its thread, if it has one, and the last of them joins it.
+pub(super) type Progress = Option<Arc<ProgressThread>>;
 
 /// What the domain's objects share.
 pub(super) struct Shared {
@@ -59,6 +64,8 @@ pub(super) struct Shared {
 /// Everything under the domain's lock.
 pub(super) struct State {
     pub(super) machine: Domain,
+    /// With automatic progress: the thread is told what it might miss.
+    alarm: Option<Arc<Alarm>>,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
@@ -119,10 +126,14 @@ impl Connection {
 }
 
 impl TcpDomain {
-    pub(super) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_domain", errno))?;
+    pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
+        const CALL: &str = "fi_domain";
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(CALL, errno))?;
+        let auto = progress::wanted(&info.domain_attr);
+        let alarm = auto.then(|| Alarm::new(CALL)).transpose()?;
         let state = State {
             machine: Domain::new(environment::limits()),
+            alarm: alarm.clone(),
             connections: Vec::new(),
             memory: Vec::new(),
             queues: HashMap::new(),
@@ -134,12 +145,15 @@ impl TcpDomain {
             plan: WritePlan::new(SEGMENTS)?,
             joined: Vec::with_capacity(socket::JOIN),
         };
-        Ok(Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             fabric: fabric.clone(),
             epoll,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
-        })))
+        });
+        let start = |alarm| ProgressThread::start(CALL, shared.clone(), alarm).map(Arc::new);
+        let thread = alarm.map(start).transpose()?;
+        Ok(Self(shared, thread))
     }
 
     fn open_endpoint(
@@ -165,7 +179,7 @@ impl TcpDomain {
             }
             id
         };
-        Ok(Arc::new(TcpEndpoint::new(self.0.clone(), id, fid, info, pending)))
+        Ok(Arc::new(TcpEndpoint::new(self.0.clone(), self.1.clone(), id, fid, info, pending)))
     }
 }
 
@@ -180,7 +194,7 @@ impl DomainOps for TcpDomain {
         waiter.add_source(CALL, &(self.0.clone() as Arc<dyn Source>))?;
         let id = self.0.lock().machine.open_cq(attr)?;
         let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter });
-        let queue = Arc::new(TcpCompletionQueue(shared.clone()));
+        let queue = Arc::new(TcpCompletionQueue(shared.clone(), self.1.clone()));
         if let Some(set) = wait_set {
             set.add(shared);
         }
@@ -201,8 +215,8 @@ impl DomainOps for TcpDomain {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked(lock(&self.state))
     }
 
     /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
@@ -210,6 +224,31 @@ impl Shared {
     pub(super) fn watch(&self, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, socket, EventData::new_u64(ep.index() as u64), flags)
+    }
+}
+
+/// The domain's lock. When it is given up, the thread hears of what it has to look at.
+pub(super) struct Locked<'a>(MutexGuard<'a, State>);
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if let Some(alarm) = &self.alarm {
+            alarm.note(self.machine.next_deadline(), !self.ready.is_empty());
+        }
     }
 }
 
@@ -223,7 +262,7 @@ impl Source for Shared {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.lock().machine.next_deadline()
+        lock(&self.state).machine.next_deadline()
     }
 }
 
@@ -375,13 +414,15 @@ impl State {
     /// It waits only while completions of earlier sends are unread, so that the application has to
     /// come back, and only behind posts in quick succession. Whatever makes progress writes it.
     pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
-        let Self { machine, connections, .. } = self;
+        let Self { machine, connections, alarm, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let now = now();
         let quick = now.until(connection.last_send) < DEFER_INTERVAL;
         connection.last_send = now;
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
-        if quick && len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
+        // With automatic progress nobody has to come back.
+        let may = alarm.is_none() && connection.deferred < DEFER_COUNT;
+        if quick && len <= DEFER_LEN && may && unread() {
             connection.deferred += 1;
             return self.enqueue(ep);
         }
@@ -618,7 +659,7 @@ pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
 }
 
 /// A completion queue.
-pub(super) struct TcpCompletionQueue(Arc<CqShared>);
+pub(super) struct TcpCompletionQueue(Arc<CqShared>, #[expect(dead_code, reason = "kept")] Progress);
 
 pub(super) struct CqShared {
     id: CqId,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::{Address, EpId, Errno, Error, Fid, Info, OpFlags, Result, State, TimeLimits};
 
-use super::domain::{Shared, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
 use super::socket;
 use crate::clock::now;
 use crate::connection_request::Pending;
@@ -17,6 +17,7 @@ use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
     domain: Arc<Shared>,
+    _progress: Progress,
     id: EpId,
     fid: Fid,
     source: Option<SocketAddr>,
@@ -34,13 +35,14 @@ struct Bound {
 impl TcpEndpoint {
     pub(super) fn new(
         domain: Arc<Shared>,
+        progress: Progress,
         id: EpId,
         fid: Fid,
         info: &Info,
         pending: Option<Arc<Pending>>,
     ) -> Self {
         let source = info.src_addr.as_ref().and_then(|addr| addr.socket_addr());
-        Self { domain, id, fid, source, pending, bound: Mutex::default() }
+        Self { domain, _progress: progress, id, fid, source, pending, bound: Mutex::default() }
     }
 }
 

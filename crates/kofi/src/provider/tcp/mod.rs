@@ -37,8 +37,8 @@ impl Provider for Tcp {
 struct TcpFabric;
 
 impl FabricOps for TcpFabric {
-    fn domain(&self, fabric: &Arc<FabricShared>, _info: &Info) -> Result<Arc<dyn DomainOps>> {
-        Ok(Arc::new(domain::TcpDomain::open(fabric)?))
+    fn domain(&self, fabric: &Arc<FabricShared>, info: &Info) -> Result<Arc<dyn DomainOps>> {
+        Ok(Arc::new(domain::TcpDomain::open(fabric, info)?))
     }
 
     fn passive_ep(&self, fabric: &Arc<FabricShared>, info: &Info) -> Result<Arc<dyn PassiveEndpointOps>> {

@@ -68,6 +68,14 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
     Ok(offers)
 }
 
+/// Automatic progress costs a thread, which is there for those who ask.
+fn progress(hint: Option<Progress>) -> Progress {
+    match hint {
+        Some(Progress::Auto) => Progress::Auto,
+        _ => Progress::Manual,
+    }
+}
+
 fn with_scope(interface: &Interface) -> SocketAddr {
     match interface.ip() {
         IpAddr::V4(ip) => (ip, 0).into(),
@@ -136,8 +144,8 @@ fn info(
         domain_attr: DomainAttr {
             name: interface.map_or_else(|| "any".into(), |interface| interface.name.clone()),
             threading: Threading::Safe,
-            control_progress: Progress::Manual,
-            data_progress: Progress::Manual,
+            control_progress: progress(hints.domain_attr.control_progress),
+            data_progress: progress(hints.domain_attr.data_progress),
             resource_mgmt: ResourceMgmt::Enabled,
             av_type: AvType::Unspec,
             mr_mode: MrMode::empty(),

@@ -20,6 +20,7 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::progress::{self, Alarm, ProgressThread};
 use crate::provider::PassiveEndpointOps;
 use crate::wait::{Source, lock, system};
 
@@ -29,7 +30,7 @@ const EVENTS: usize = 64;
 /// Mark of the listening socket among events; others carry the index of a connection.
 const LISTENER: u64 = u64::MAX;
 
-pub(super) struct TcpPassiveEndpoint(Arc<Listener>);
+pub(super) struct TcpPassiveEndpoint(Arc<Listener>, Mutex<Option<ProgressThread>>);
 
 struct Listener {
     fid: Fid,
@@ -37,6 +38,8 @@ struct Listener {
     info: Info,
     epoll: OwnedFd,
     state: Mutex<Option<State>>,
+    /// With automatic progress: the thread is told what it might miss.
+    alarm: Option<Arc<Alarm>>,
 }
 
 struct State {
@@ -71,6 +74,8 @@ impl TcpPassiveEndpoint {
         };
         let socket = addr.map(|addr| socket::bound(CALL, &addr)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(CALL, errno))?;
+        let auto = progress::wanted(&info.domain_attr);
+        let alarm = auto.then(|| Alarm::new(CALL)).transpose()?;
         let state = State {
             machine: PassiveEndpoint::new(environment::limits()),
             socket,
@@ -80,13 +85,15 @@ impl TcpPassiveEndpoint {
             read: Vec::new(),
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
-        Ok(Self(Arc::new(Listener {
+        let listener = Arc::new(Listener {
             fid: fabric.new_fid(),
             fabric: fabric.clone(),
             info: info.clone(),
             epoll,
             state: Mutex::new(Some(state)),
-        })))
+            alarm,
+        });
+        Ok(Self(listener, Mutex::new(None)))
     }
 }
 
@@ -94,6 +101,13 @@ impl Listener {
     fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let stale = Error::Stale { call, object: "passive endpoint" };
         f(lock(&self.state).as_mut().ok_or(stale)?)
+    }
+
+    /// Tells the thread, if there is one, what it has to look at.
+    fn note(&self, more: bool) {
+        if let Some(alarm) = &self.alarm {
+            alarm.note(self.deadline(), more);
+        }
     }
 
     fn wildcard(&self) -> SocketAddr {
@@ -156,6 +170,8 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
     }
 
     fn listen(&self) -> Result<()> {
+        let start = |alarm: &Arc<Alarm>| ProgressThread::start("fi_listen", self.0.clone(), alarm.clone());
+        let thread = self.0.alarm.as_ref().map(start).transpose()?;
         self.0.with("fi_listen", |state| {
             let backlog = state.machine.listen()?;
             let socket = match state.socket.take() {
@@ -174,10 +190,14 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             state.machine.listening();
             debug!(fid = self.0.fid.0, addr = ?socket::local(socket).ok(), "listening");
             Ok(())
-        })
+        })?;
+        *lock(&self.1) = thread;
+        Ok(())
     }
 
     fn close(&self) {
+        let thread = lock(&self.1).take();
+        drop(thread);
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
@@ -203,9 +223,9 @@ impl Drop for TcpPassiveEndpoint {
 
 impl Requests for Listener {
     fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
-        let mut state = lock(&self.state);
+        let mut guard = lock(&self.state);
         let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
-        let state = state.as_mut().ok_or(stale.clone())?;
+        let state = guard.as_mut().ok_or(stale.clone())?;
         let taken = state.machine.take_request(request)?;
         let connection =
             state.connections.get_mut(request.index()).and_then(Option::take).ok_or(stale.clone())?;
@@ -233,14 +253,18 @@ impl Requests for Listener {
         if taken.deadline.is_some() {
             state.read.push(Arc::downgrade(request.pending()));
         }
+        drop(guard);
+        // There is room for another request now.
+        self.note(true);
         Ok(request)
     }
 }
 
 impl Source for Listener {
     fn drive(&self) -> bool {
-        let mut state = lock(&self.state);
-        state.as_mut().is_some_and(|state| state.drive(self))
+        let more = lock(&self.state).as_mut().is_some_and(|state| state.drive(self));
+        self.note(more);
+        more
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
