@@ -189,6 +189,14 @@ impl EventQueue {
         self.or_drive(core_eq::EventQueue::read_error)
     }
 
+    /// The next event, be it an ordinary or an error entry. Nothing is driven for it.
+    pub(crate) fn next_unread(&self) -> Result<Event> {
+        match self.0.read_with(core_eq::EventQueue::read) {
+            Err(Error::ErrorAvailable) => self.0.read_with(core_eq::EventQueue::read_error),
+            other => other,
+        }
+    }
+
     /// `fi_eq_sread`: waits for the next event. `None` waits for ever, zero not at all.
     ///
     /// # Errors

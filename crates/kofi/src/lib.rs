@@ -104,6 +104,10 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Futures
+//!
+//! [`AsyncListener`] and [`AsyncEndpoint`] do the same with futures, on any executor: see [`future`].
+//!
 //! # Waiting and progress
 //!
 //! Progress is manual (`FI_PROGRESS_MANUAL`): reading a queue, or waiting on it, moves everything
@@ -123,6 +127,7 @@ mod domain;
 mod endpoint;
 mod event_queue;
 mod fabric;
+pub mod future;
 mod getinfo;
 mod passive_endpoint;
 mod progress;
@@ -149,6 +154,7 @@ pub use domain::Domain;
 pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
+pub use future::{AsyncDomain, AsyncEndpoint, AsyncListener, block_on};
 pub use getinfo::{Outcome, Query, explain, getinfo};
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
 pub use provider::{Message, Receive, Refused};

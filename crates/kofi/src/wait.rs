@@ -105,7 +105,7 @@ impl Gathered {
     }
 
     /// Adds a descriptor; doing it again changes nothing.
-    fn add(&self, call: &'static str, fd: impl AsFd) -> Result<()> {
+    pub(crate) fn add(&self, call: &'static str, fd: impl AsFd) -> Result<()> {
         match epoll::add(&self.all, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(system(call, errno)),

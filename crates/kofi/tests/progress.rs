@@ -9,7 +9,7 @@ mod common;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Side, client_of, loopback, next, side};
+use common::{PATIENCE, Side, alone, client_of, cpu, loopback, next, side};
 use kofi::{
     Endpoint, Event, Hints, Info, Listener, Message, OpFlags, PassiveEndpoint, Progress, Result, TimeLimits,
     WaitObj,
@@ -64,17 +64,6 @@ fn threads(wanted: usize) {
         assert!(start.elapsed() < PATIENCE, "{} threads, {wanted} expected", count());
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Runs `test` in a process of its own, where nobody else has threads.
-fn alone(test: &str) -> bool {
-    const ALONE: &str = "KOFI_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    assert!(child.args(["--exact", test, "--nocapture"]).env(ALONE, "").status().unwrap().success());
-    false
 }
 
 #[test]
@@ -231,11 +220,6 @@ fn idle_costs_nothing() {
     let (server, listener) = server();
     let client = client_of(&listener, WaitObj::Unspec);
     let (_accepted, endpoint) = connected(&server, &listener, &client);
-    let cpu = || {
-        use nix::sys::time::TimeValLike;
-        let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap();
-        Duration::from_micros((usage.user_time() + usage.system_time()).num_microseconds() as u64)
-    };
     let idle = |what: &str| {
         let before = cpu();
         std::thread::sleep(Duration::from_millis(500));
