@@ -5,13 +5,19 @@ use std::process::Command;
 
 use crate::{process, workspace};
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct Options {
     /// How many schedules to run, each from its own seed [default: the simulator's]
     #[arg(long, value_name = "N")]
     pub(crate) schedules: Option<u32>,
-    /// The first schedule's seed, as a failure report prints it [default: the simulator's fixed seeds]
-    #[arg(long, value_name = "S")]
+    /// The first schedule's seed [default: one that no run had before]
+    #[arg(long, value_name = "S", conflicts_with_all = ["seed", "fixed"])]
+    pub(crate) from: Option<String>,
+    /// The same seeds every time
+    #[arg(long, conflicts_with = "seed")]
+    pub(crate) fixed: bool,
+    /// Run only the schedule of this seed, as a failure report prints it, and show what happens
+    #[arg(long, value_name = "S", conflicts_with = "schedules")]
     pub(crate) seed: Option<String>,
 }
 
@@ -22,8 +28,13 @@ pub(crate) fn command(options: &Options) -> Command {
     if let Some(schedules) = options.schedules {
         cargo.arg("--schedules").arg(schedules.to_string());
     }
-    if let Some(seed) = &options.seed {
-        cargo.arg("--seed").arg(seed);
+    if options.fixed {
+        cargo.arg("--fixed");
+    }
+    for (name, seed) in [("--from", &options.from), ("--seed", &options.seed)] {
+        if let Some(seed) = seed {
+            cargo.arg(name).arg(seed);
+        }
     }
     cargo
 }

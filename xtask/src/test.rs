@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How many simulator schedules to run from the fixed seeds, and as many again from a fresh one
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     schedules: u32,
     /// Run the second half of the schedules from this seed, instead of from a fresh one
     #[arg(long, value_name = "S")]
@@ -98,11 +98,13 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         name: format!("simulator (seed {seed})"),
         needs: &[],
         commands: vec![
-            sim::command(&sim::Options { schedules, seed: None }),
-            sim::command(&sim::Options { schedules, seed: Some(seed) }),
+            sim::command(&sim::Options { schedules, fixed: true, ..sim::Options::default() }),
+            sim::command(&sim::Options { schedules, from: Some(seed), ..sim::Options::default() }),
         ],
     };
-    let mut interop = cargo(&["test", "--release", "-p", "kofi-conformance", "--test", "interop"]);
+    let packages =
+        ["-p", "kofi-cli", "--test", "interop", "-p", "kofi-conformance", "--test", "remote_memory"];
+    let mut interop = cargo(&[&["test", "--release"], &packages[..]].concat());
     interop.env("KOFI_INTEROP", "require");
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");

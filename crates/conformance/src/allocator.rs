@@ -4,9 +4,10 @@
 //! In a kernel an allocation that fails is ordinary, and one that must not fail is a crash. A binary
 //! that installs [`FailingAllocator`] can show that the machines only ask in a way that can fail.
 
+use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 
 /// The system's allocator, which fails when told to.
 ///
@@ -96,4 +97,9 @@ pub fn installed() -> bool {
 /// Lets the `nth` allocation from now on inside of this thread's machines fail; 0: none.
 pub(crate) fn fail(nth: u64) {
     COUNTDOWN.set(nth);
+}
+
+/// Whether a failure that was asked for on this thread is still to come.
+pub fn pending() -> bool {
+    COUNTDOWN.get() > 0
 }

@@ -7,13 +7,17 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kofi::provider::{CompletionQueueOps, DomainOps, EndpointOps, Message, PassiveEndpointOps, Receive};
+use kofi::provider::{
+    CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Message, PassiveEndpointOps,
+    Receive, Region,
+};
 use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
-use kofi_core::{Address, EndpointAttr, Error, Fid, Info, OpFlags, Reason, Result, TimeLimits};
+use kofi_core::{Address, EndpointAttr, Error, Fid, Info, MrMode, OpFlags, Reason, Result, TimeLimits};
 
 use crate::world::{
-    Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
-    Family, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp, Request, SendOp, World,
+    Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
+    Fabric, Family, MemoryRegion, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp,
+    RegionOp, Request, RmaIov, SendOp, World,
 };
 
 /// Objects by handle. Handles are never used twice.
@@ -58,6 +62,8 @@ pub struct Tcp {
     requests: Table<kofi::ConnectionRequest>,
     domains: Table<Arc<dyn DomainOps>>,
     completion_queues: Table<Arc<dyn CompletionQueueOps>>,
+    counters: Table<Arc<dyn CounterOps>>,
+    regions: Table<Arc<dyn MemoryRegionOps>>,
     endpoints: Table<Arc<dyn EndpointOps>>,
     raw: Peers,
 }
@@ -74,6 +80,8 @@ impl Default for Tcp {
             requests: Table::default(),
             domains: Table::default(),
             completion_queues: Table::default(),
+            counters: Table::default(),
+            regions: Table::default(),
             endpoints: Table::default(),
             raw: Peers::default(),
         }
@@ -99,6 +107,8 @@ fn with_attr(mut info: Info, attr: &EndpointAttr) -> Info {
     info.rx_attr.size = attr.rx_size;
     info.tx_attr.inject_size = attr.inject_size;
     info.tx_attr.iov_limit = attr.tx_iov_limit;
+    info.tx_attr.rma_iov_limit = attr.rma_iov_limit;
+    info.rx_attr.total_buffered_recv = usize::try_from(attr.total_buffered_recv).unwrap_or(usize::MAX);
     info.rx_attr.iov_limit = attr.rx_iov_limit;
     info.ep_attr.max_msg_size = usize::try_from(attr.max_msg_size).unwrap_or(usize::MAX);
     info.dest_addr = attr.dest_addr.map(Address::from);
@@ -126,6 +136,9 @@ impl Tcp {
         }
         for queue in self.completion_queues.objects.values() {
             queue.progress();
+        }
+        for counter in self.counters.objects.values() {
+            counter.progress();
         }
     }
 
@@ -246,7 +259,15 @@ impl World for Tcp {
         true
     }
 
+    fn holds_still(&self) -> bool {
+        self.progress == kofi::Progress::Manual
+    }
+
     fn reads_drive(&self) -> bool {
+        true
+    }
+
+    fn bears_anything(&self) -> bool {
         true
     }
 
@@ -404,9 +425,11 @@ impl World for Tcp {
         Ok(())
     }
 
-    fn domain(&mut self, fabric: Fabric) -> Result<Domain> {
+    fn domain_with(&mut self, fabric: Fabric, mr_mode: MrMode) -> Result<Domain> {
         let fabric = self.fabrics.get("fi_domain", "fabric", fabric.0)?;
-        let domain = fabric.domain(&info(self.progress, None)?)?;
+        let mut info = info(self.progress, None)?;
+        info.domain_attr.mr_mode = mr_mode;
+        let domain = fabric.domain(&info)?;
         Ok(Domain(self.domains.insert(domain.ops().clone())))
     }
 
@@ -468,6 +491,76 @@ impl World for Tcp {
         Ok(())
     }
 
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter> {
+        let counter = self.domains.get("fi_cntr_open", "domain", domain.0)?.cntr_open(WaitObj::Unspec)?;
+        Ok(Counter(self.counters.insert(counter)))
+    }
+
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64> {
+        Ok(self.counters.get("fi_cntr_read", "counter", cntr.0)?.read()?.value)
+    }
+
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64> {
+        Ok(self.counters.get("fi_cntr_readerr", "counter", cntr.0)?.read()?.errors)
+    }
+
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        self.counters.get("fi_cntr_add", "counter", cntr.0)?.add(value, errors)
+    }
+
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        self.counters.get("fi_cntr_set", "counter", cntr.0)?.set(value, errors)
+    }
+
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()> {
+        let duration = kofi::sread_timeout(timeout, OpFlags::empty())?;
+        let counter = self.counters.get("fi_cntr_wait", "counter", cntr.0)?.clone();
+        let before = counter.read()?;
+        // A wait of no length drives one side only; here one thread drives both.
+        match self.until(duration, |_| counter.read()?.check(threshold, &before)) {
+            Err(Error::Empty) => counter.wait(threshold, Some(Duration::ZERO)),
+            other => other,
+        }
+    }
+
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()> {
+        self.counters.get("fi_close", "counter", cntr.0)?.close()?;
+        self.counters.objects.remove(&cntr.0);
+        Ok(())
+    }
+
+    fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion> {
+        let RegionOp { buffers, access, key } = region;
+        let region = Region { buffers: buffers.into_iter().collect(), access, requested_key: key };
+        let region = self.domains.get("fi_mr_regattr", "domain", domain.0)?.mr_reg(region)?;
+        Ok(MemoryRegion(self.regions.insert(region)))
+    }
+
+    fn mr_key(&mut self, mr: MemoryRegion) -> Result<u64> {
+        Ok(self.regions.get("fi_mr_key", "memory region", mr.0)?.key())
+    }
+
+    fn mr_address(&mut self, mr: MemoryRegion) -> Result<u64> {
+        Ok(self.regions.get("fi_mr_key", "memory region", mr.0)?.address())
+    }
+
+    fn mr_read(&mut self, mr: MemoryRegion) -> Result<Vec<u8>> {
+        let region = self.regions.get("read", "memory region", mr.0)?;
+        let mut bytes = vec![0; region.len()];
+        region.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn mr_write(&mut self, mr: MemoryRegion, at: usize, bytes: &[u8]) -> Result<()> {
+        self.regions.get("write", "memory region", mr.0)?.write(at, bytes)
+    }
+
+    fn close_mr(&mut self, mr: MemoryRegion) -> Result<Vec<Vec<u8>>> {
+        let buffers = self.regions.get("fi_close", "memory region", mr.0)?.close();
+        self.regions.objects.remove(&mr.0);
+        Ok(vectors(buffers))
+    }
+
     fn endpoint(
         &mut self,
         domain: Domain,
@@ -501,6 +594,11 @@ impl World for Tcp {
     fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()> {
         const CALL: &str = "fi_ep_bind";
         self.ep(CALL, ep)?.bind_cq(self.cq(CALL, cq)?, flags)
+    }
+
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        self.ep(CALL, ep)?.bind_cntr(self.counters.get(CALL, "counter", cntr.0)?, flags)
     }
 
     fn enable(&mut self, ep: Endpoint) -> Result<()> {
@@ -544,6 +642,22 @@ impl World for Tcp {
         let ReceiveOp { buffers, flags, context } = receive;
         let receive = Receive { buffers: buffers.into_iter().collect(), flags, context };
         Ok(self.ep("fi_recvmsg", ep)?.recv(receive)?)
+    }
+
+    fn write(&mut self, ep: Endpoint, write: SendOp, remote: &[RmaIov]) -> Result<()> {
+        let ep = self.ep("fi_writemsg", ep)?;
+        if let (true, &[remote]) = (write.quiet, remote) {
+            return ep.inject_write(&write.buffers.concat(), write.data, remote);
+        }
+        let buffers = write.buffers.into_iter().collect();
+        let message = Message { buffers, data: write.data, flags: write.flags, context: write.context };
+        Ok(ep.write(message, remote)?)
+    }
+
+    fn read(&mut self, ep: Endpoint, read: ReceiveOp, remote: &[RmaIov]) -> Result<()> {
+        let ReceiveOp { buffers, flags, context } = read;
+        let receive = Receive { buffers: buffers.into_iter().collect(), flags, context };
+        Ok(self.ep("fi_readmsg", ep)?.read(receive, remote)?)
     }
 
     fn cancel(&mut self, ep: Endpoint, context: u64) -> Result<()> {

@@ -12,7 +12,8 @@ use core::time::Duration;
 
 pub use kofi_core::SocketAddr;
 use kofi_core::attr::{CqAttr, EqAttr};
-use kofi_core::{EndpointAttr, Errno, OpFlags, Reason, Result, TimeLimits};
+pub use kofi_core::wire::header::Segment as RmaIov;
+use kofi_core::{EndpointAttr, Errno, MrMode, OpFlags, Reason, Result, TimeLimits};
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident,)*) => {$(
@@ -33,6 +34,10 @@ handles! {
     EventQueue,
     /// `struct fid_cq`.
     CompletionQueue,
+    /// `struct fid_cntr`.
+    Counter,
+    /// `struct fid_mr`.
+    MemoryRegion,
     /// `struct fid_pep`.
     PassiveEndpoint,
     /// `struct fid_ep`.
@@ -190,6 +195,24 @@ impl ReceiveOp {
     }
 }
 
+/// A registration (`fi_mr_regattr`).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RegionOp {
+    /// The pieces of memory.
+    pub buffers: Vec<Vec<u8>>,
+    /// What it is for.
+    pub access: OpFlags,
+    /// `requested_key`.
+    pub key: u64,
+}
+
+impl RegionOp {
+    /// One piece that peers may read and write.
+    pub fn new(buffer: impl Into<Vec<u8>>, key: u64) -> Self {
+        Self { buffers: vec![buffer.into()], access: OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE, key }
+    }
+}
+
 /// A kind of address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
@@ -216,6 +239,10 @@ pub trait World {
     fn step(&mut self, limit: Duration) -> bool;
     /// Whether a read of an empty queue lets everything that feeds it make progress, and tries again.
     fn reads_drive(&self) -> bool;
+    /// Whether nothing moves between two calls, so that a case can say how far something gets.
+    fn holds_still(&self) -> bool {
+        true
+    }
     /// A new process.
     fn process(&mut self) -> Process;
     /// An address at which the process can be reached, with port 0; `None` without that family.
@@ -292,7 +319,11 @@ pub trait World {
     // Domain and completion queue.
 
     /// `fi_domain`.
-    fn domain(&mut self, fabric: Fabric) -> Result<Domain>;
+    fn domain(&mut self, fabric: Fabric) -> Result<Domain> {
+        self.domain_with(fabric, MrMode::empty())
+    }
+    /// `fi_domain`, with these rules of memory registration.
+    fn domain_with(&mut self, fabric: Fabric, mr_mode: MrMode) -> Result<Domain>;
     /// `fi_close`.
     fn close_domain(&mut self, domain: Domain) -> Result<()>;
     /// `fi_cq_open`.
@@ -306,6 +337,38 @@ pub trait World {
     /// `fi_close`.
     fn close_cq(&mut self, cq: CompletionQueue) -> Result<()>;
 
+    // Counter.
+
+    /// `fi_cntr_open`.
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter>;
+    /// `fi_cntr_read`.
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64>;
+    /// `fi_cntr_readerr`.
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64>;
+    /// `fi_cntr_add` and `fi_cntr_adderr`.
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_set` and `fi_cntr_seterr`.
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_wait`: milliseconds; negative waits for ever.
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()>;
+    /// `fi_close`.
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()>;
+
+    // Memory region.
+
+    /// `fi_mr_regattr`.
+    fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion>;
+    /// `fi_mr_key`.
+    fn mr_key(&mut self, mr: MemoryRegion) -> Result<u64>;
+    /// What peers call the first byte: 0, but under `FI_MR_VIRT_ADDR`.
+    fn mr_address(&mut self, mr: MemoryRegion) -> Result<u64>;
+    /// The application looks at all of its memory.
+    fn mr_read(&mut self, mr: MemoryRegion) -> Result<Vec<u8>>;
+    /// The application changes its memory from byte `at` on.
+    fn mr_write(&mut self, mr: MemoryRegion, at: usize, bytes: &[u8]) -> Result<()>;
+    /// `fi_close`; gives the memory back.
+    fn close_mr(&mut self, mr: MemoryRegion) -> Result<Vec<Vec<u8>>>;
+
     // Endpoint.
 
     /// `fi_endpoint`, from an info of `fi_getinfo` or from that of a connection request.
@@ -315,6 +378,8 @@ pub trait World {
     fn ep_bind_eq(&mut self, ep: Endpoint, eq: EventQueue, flags: OpFlags) -> Result<()>;
     /// `fi_ep_bind` to a completion queue.
     fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a counter.
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()>;
     /// `fi_enable`.
     fn enable(&mut self, ep: Endpoint) -> Result<()>;
     /// Limits in time for phases that start from now on.
@@ -333,6 +398,10 @@ pub trait World {
     fn send(&mut self, ep: Endpoint, send: SendOp) -> Result<()>;
     /// `fi_recvmsg`.
     fn recv(&mut self, ep: Endpoint, receive: ReceiveOp) -> Result<()>;
+    /// `fi_writemsg`, `fi_inject_write`.
+    fn write(&mut self, ep: Endpoint, write: SendOp, remote: &[RmaIov]) -> Result<()>;
+    /// `fi_readmsg`.
+    fn read(&mut self, ep: Endpoint, read: ReceiveOp, remote: &[RmaIov]) -> Result<()>;
     /// `fi_cancel`.
     fn cancel(&mut self, ep: Endpoint, context: u64) -> Result<()>;
     /// `fi_close`.

@@ -2,8 +2,10 @@
 //! The completion queue (`fi_cq(3)`): completed operations in the order of their completion,
 //! errors among them.
 
+use core::fmt;
+
 use crate::flags::OpFlags;
-use crate::operation::{List, OpId, Operations};
+use crate::operation::{List, OpId, Operation, Operations};
 use crate::slab::Key;
 use crate::{Errno, Error, Result};
 
@@ -16,9 +18,10 @@ pub struct CqId(pub(crate) Key);
 pub struct Completion {
     /// As given when it was posted.
     pub context: u64,
-    /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, with `FI_REMOTE_CQ_DATA` if `data` counts.
+    /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, `FI_RMA | FI_READ`, `FI_RMA | FI_WRITE`; for a
+    /// peer's write `FI_RMA | FI_REMOTE_WRITE`. With `FI_REMOTE_CQ_DATA` `data` counts.
     pub flags: OpFlags,
-    /// Bytes received; 0 for what was sent.
+    /// Bytes received, or written by a peer; 0 for what was sent, written or read by us.
     pub len: u64,
     /// The sender's completion data.
     pub data: u64,
@@ -43,15 +46,64 @@ pub struct CompletionError {
     pub provider_errno: i32,
 }
 
+impl fmt::Display for CompletionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { len, overflow, errno, provider_errno, .. } = *self;
+        match errno {
+            Errno::ETRUNC => {
+                let whole = len.saturating_add(overflow);
+                write!(
+                    f,
+                    "a message of {whole} bytes for a receive of {len}: {overflow} were lost; post a longer one"
+                )
+            }
+            Errno::ECANCELED if provider_errno != errno.raw() => {
+                write!(f, "canceled, because the connection is over: {}", Errno::from_raw(provider_errno))
+            }
+            _ => errno.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CompletionError {}
+
 /// A completion queue: a list of operations that wait to be told of.
 #[derive(Default, Debug)]
 pub(crate) struct CompletionQueue {
     pub(crate) entries: List,
     /// Endpoints that it is bound to, counted once for each direction.
     pub(crate) bindings: usize,
+    /// Entries that peers made.
+    pub(crate) remote: usize,
+    /// How many of those it takes before peers have to wait.
+    pub(crate) limit: usize,
+    /// A peer waits.
+    pub(crate) waited_for: bool,
 }
 
+/// Completions of peers' writes that any completion queue takes.
+const LEAST: usize = 64;
+
 impl CompletionQueue {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { limit: size.max(LEAST), ..Self::default() }
+    }
+
+    /// Whether peers have to wait with what they would put in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.remote >= self.limit
+    }
+
+    /// Whether peers that wait can go on. They do so with half of the room made, not for each entry.
+    pub(crate) fn has_room_for_waiting(&mut self) -> bool {
+        self.waited_for && self.remote <= self.limit / 2 && core::mem::take(&mut self.waited_for)
+    }
+
+    pub(crate) fn push(&mut self, ops: &mut Operations, id: OpId) {
+        self.remote += usize::from(ops.get(id).is_some_and(Operation::is_remote));
+        ops.push(&mut self.entries, id);
+    }
+
     /// `fi_cq_read`: takes the next completion.
     pub(crate) fn read(&mut self, ops: &mut Operations) -> Result<(OpId, Completion)> {
         let id = self.entries.first().ok_or(Error::Empty)?;
@@ -89,6 +141,7 @@ impl CompletionQueue {
 
     fn take(&mut self, ops: &mut Operations) {
         if let Some(id) = ops.take_first(&mut self.entries) {
+            self.remote -= usize::from(ops.get(id).is_some_and(Operation::is_remote));
             ops.release(id);
         }
     }

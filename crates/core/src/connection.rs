@@ -4,8 +4,8 @@
 
 use alloc::vec::Vec;
 
-use crate::domain::Domain;
-use crate::endpoint::{EpId, Incoming, Origin, State};
+use crate::domain::{Domain, TransportCommand};
+use crate::endpoint::{EpId, Incoming, Origin, Payload, Sink, State};
 use crate::time::{Deadline, Instant};
 use crate::wire::cm::{self, Assembly, Header};
 use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
@@ -125,6 +125,16 @@ impl Domain {
         self.end(ep, Reason::Transport(errno));
     }
 
+    /// The transport takes nothing any more. What it still gives is read on: the connection is over
+    /// only with that ([`transport_failed`](Self::transport_failed)), and nothing waits for a reply to
+    /// be sent until then.
+    pub fn write_failed(&mut self, ep: EpId) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.tx.replies.close();
+            self.resume(ep);
+        }
+    }
+
     /// The driver could not keep what the peer sent.
     pub fn out_of_memory(&mut self, ep: EpId) {
         self.end(ep, Reason::NoMemory);
@@ -132,16 +142,22 @@ impl Domain {
 
     /// The peer has ended its stream, and all of it has been received.
     pub fn end_of_stream(&mut self, ep: EpId) {
-        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         let reason = match endpoint.rx.incoming {
             Incoming::Answer(_) => Reason::NoAnswer,
             Incoming::Header if endpoint.rx.have == 0 => Reason::Peer,
             _ => Reason::Cut,
         };
+        endpoint.rx.unexpected.cut();
+        if endpoint.is_open() && !endpoint.rx.unexpected.is_empty() {
+            endpoint.rx.ended = Some(reason);
+            return;
+        }
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, and what it sent before waits for a receive to be posted.
+    /// The peer has ended its stream, and what it sent before waits for a receive to be posted
+    /// ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.
     pub fn half_closed(&mut self, ep: EpId, now: Instant) {
@@ -164,7 +180,8 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && endpoint.state == State::Draining
             && endpoint.tx.is_empty()
-            && endpoint.tx.unacked.len() == 0
+            && endpoint.tx.unacked.len() + endpoint.tx.reads.len() == 0
+            && !matches!(endpoint.rx.incoming, Incoming::Payload(Payload { sink: Sink::Read(_), .. }))
         {
             self.end(ep, Reason::Local);
         }
@@ -227,7 +244,13 @@ impl Domain {
                 endpoint.deadline = None;
                 self.cancel_all(ep, reason.errno());
                 self.emit(ep, Event::Shutdown { reason });
-                self.close_transport(ep);
+                self.transport(
+                    ep,
+                    match reason {
+                        Reason::Local => TransportCommand::Finish,
+                        _ => TransportCommand::Close,
+                    },
+                );
             }
             State::Idle | State::Enabled | State::Disconnected | State::Failed => {}
         }
@@ -240,7 +263,7 @@ impl Domain {
         endpoint.tx.greeting = Vec::new();
         self.cancel_all(ep, reason.errno());
         self.emit(ep, Event::Error { reason, data });
-        self.close_transport(ep);
+        self.transport(ep, TransportCommand::Close);
     }
 }
 

@@ -14,20 +14,24 @@
 //! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
 //!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
 //!   [`poll_transport`](Domain::poll_transport), [`poll_event`](Domain::poll_event),
-//!   [`poll_released`](Domain::poll_released).
+//!   [`poll_released`](Domain::poll_released), [`poll_resumed`](Domain::poll_resumed); for an endpoint
+//!   that has taken bytes or was given receives [`poll_kept`](Domain::poll_kept).
 //!
 //! Memory is named, never touched: an [`OpId`] stands for the buffers of an operation from its post
-//! until its completion is read or it is released.
+//! until its completion is read or it is released, an [`MrId`](crate::MrId) for those of a memory
+//! region until it is closed.
 
 use alloc::collections::VecDeque;
 use alloc::format;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::counter::Bound;
 use crate::endpoint::{Endpoint, EndpointAttr, EpId, Origin, State};
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
-use crate::operation::{Failure, List, OpId, Operations};
+use crate::memory::Regions;
+use crate::operation::{Failure, List, OpId, Operation, Operations};
 use crate::slab::Slab;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
@@ -37,6 +41,10 @@ use crate::{Errno, Error, Result, SocketAddr};
 pub enum TransportCommand {
     /// Shut it down in both directions and close it. Nothing more is wanted of it.
     Close,
+    /// End the outgoing stream. The peer may still be receiving what was sent, and closing at once
+    /// would take that from it if it sends something itself: read and drop that until it ends its
+    /// stream, for the shutdown limit at most, then close.
+    Finish,
 }
 
 /// A domain.
@@ -44,12 +52,16 @@ pub enum TransportCommand {
 pub struct Domain {
     pub(crate) endpoints: Slab<Endpoint>,
     pub(crate) queues: Slab<CompletionQueue>,
+    pub(crate) counters: Slab<Bound>,
     pub(crate) ops: Operations,
+    pub(crate) regions: Regions,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
     events: VecDeque<(Fid, Entry)>,
     transports: VecDeque<(EpId, TransportCommand)>,
     released: List,
+    /// Endpoints from this index on may have been resumed.
+    pub(crate) resumed: Option<u32>,
 }
 
 /// Events and transport commands that an endpoint can cause before they are polled.
@@ -64,16 +76,18 @@ impl Domain {
     /// Whether the domain can be closed.
     ///
     /// # Errors
-    /// -FI_EBUSY while endpoints or completion queues are open.
+    /// -FI_EBUSY while endpoints, completion queues, counters or memory regions are open.
     pub fn check_close(&self) -> Result<()> {
-        if self.endpoints.len() + self.queues.len() > 0 {
+        let counters = self.counters.len();
+        if self.endpoints.len() + self.queues.len() + self.regions.len() + counters > 0 {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
                 users: format!(
-                    "{} endpoints and {} completion queues",
+                    "{} endpoints, {} completion queues, {counters} counters and {} memory regions",
                     self.endpoints.len(),
-                    self.queues.len()
+                    self.queues.len(),
+                    self.regions.len()
                 ),
             });
         }
@@ -88,7 +102,7 @@ impl Domain {
     /// -FI_ENOMEM when there is no memory for `attr.size` completions.
     pub fn open_cq(&mut self, attr: &CqAttr) -> Result<CqId> {
         self.ops.reserve(attr.size)?;
-        Ok(CqId(self.queues.insert(CompletionQueue::default(), "a completion queue")?))
+        Ok(CqId(self.queues.insert(CompletionQueue::new(attr.size), "a completion queue")?))
     }
 
     /// `fi_close` of a completion queue. Gives its unread completions back through
@@ -120,7 +134,12 @@ impl Domain {
     /// -FI_EAGAIN when there is none, -FI_EAVAIL when it is an error.
     pub fn read_cq(&mut self, cq: CqId) -> Result<(OpId, Completion)> {
         let queue = self.queues.get_mut(cq.0);
-        queue.ok_or(Error::Stale { call: "fi_cq_read", object: "completion queue" })?.read(&mut self.ops)
+        let queue = queue.ok_or(Error::Stale { call: "fi_cq_read", object: "completion queue" })?;
+        let done = queue.read(&mut self.ops)?;
+        if queue.has_room_for_waiting() {
+            self.room_made(cq);
+        }
+        Ok(done)
     }
 
     /// `fi_cq_readerr`: takes the next completion, which is an error.
@@ -137,6 +156,11 @@ impl Domain {
     /// Completions that wait to be read.
     pub fn cq_len(&self, cq: CqId) -> usize {
         self.queues.get(cq.0).map_or(0, |queue| queue.entries.len())
+    }
+
+    /// Completions that peers made and nobody has read: what they use of the table of operations.
+    pub fn peer_completions(&self) -> usize {
+        self.queues.keys().filter_map(|key| self.queues.get(key)).map(|queue| queue.remote).sum()
     }
 
     // Endpoints.
@@ -197,6 +221,7 @@ impl Domain {
         self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            self.unbind_counters(&endpoint);
             for binding in [endpoint.tx_cq, endpoint.rx_cq].into_iter().flatten() {
                 if let Some(queue) = self.queues.get_mut(binding.cq.0) {
                     queue.bindings -= 1;
@@ -266,9 +291,14 @@ impl Domain {
 
     /// An operation that ended without anybody to be told: its memory is free.
     pub fn poll_released(&mut self) -> Option<OpId> {
-        let op = self.ops.take_first(&mut self.released)?;
-        self.ops.release(op);
-        Some(op)
+        loop {
+            let op = self.ops.take_first(&mut self.released)?;
+            self.ops.release(op);
+            // What peers made has no memory.
+            if !self.ops.get(op).is_some_and(Operation::is_remote) {
+                return Some(op);
+            }
+        }
     }
 
     /// The earliest moment at which [`expire`](Self::expire) may have something to do.
@@ -294,25 +324,25 @@ impl Domain {
         }
     }
 
-    pub(crate) fn close_transport(&mut self, ep: EpId) {
-        self.transports.push_back((ep, TransportCommand::Close));
+    pub(crate) fn transport(&mut self, ep: EpId, command: TransportCommand) {
+        self.transports.push_back((ep, command));
     }
 
     /// An operation has come to its end; it is in no list now. It goes to the queue of its
     /// direction if there is one and somebody wants to know.
     pub(crate) fn complete(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
+        let Some(op) = self.ops.get(id) else { return };
+        if !op.is_remote() {
+            self.count(ep, op.flags, failure.is_none());
+        }
         let endpoint = self.endpoints.get(ep.0);
         let Some(op) = self.ops.get_mut(id) else { return };
         let binding =
-            endpoint.and_then(
-                |endpoint| {
-                    if op.flags.contains(OpFlags::RECV) { endpoint.rx_cq } else { endpoint.tx_cq }
-                },
-            );
+            endpoint.and_then(|endpoint| if op.is_incoming() { endpoint.rx_cq } else { endpoint.tx_cq });
         op.failure = failure;
         let told = op.report || failure.is_some();
         match binding.and_then(|binding| self.queues.get_mut(binding.cq.0)) {
-            Some(queue) if told => self.ops.push(&mut queue.entries, id),
+            Some(queue) if told => queue.push(&mut self.ops, id),
             _ => self.ops.push(&mut self.released, id),
         }
     }
@@ -332,8 +362,10 @@ impl Domain {
         let Self { endpoints, ops, .. } = self;
         let endpoint = endpoints.get_mut(ep.0)?;
         ops.take_first(&mut endpoint.tx.unacked)
+            .or_else(|| ops.take_first(&mut endpoint.tx.reads))
             .or_else(|| ops.take_first(&mut endpoint.tx.queue))
             .or_else(|| endpoint.rx.take_current())
+            .or_else(|| endpoint.rx.unexpected.clear())
             .or_else(|| ops.take_first(&mut endpoint.rx.posted))
     }
 }

@@ -4,13 +4,18 @@
 use alloc::vec::Vec;
 
 use crate::completion_queue::CqId;
+use crate::counter::Counters;
 use crate::event_queue::Fid;
 use crate::flags::{Caps, OpFlags};
 use crate::info::Info;
+use crate::memory::Pieces;
 use crate::operation::{List, OpId};
 use crate::passive_endpoint::Taken;
+use crate::reason::Reason;
+use crate::rma::Replies;
 use crate::slab::Key;
 use crate::time::{Deadline, TimeLimits};
+use crate::unexpected::Unexpected;
 use crate::wire::cm::Assembly;
 use crate::wire::header::{self, Header};
 use crate::wire::{ByteOrder, cm};
@@ -32,7 +37,7 @@ impl EpId {
 /// ```text
 /// Idle ── enable ──▶ Enabled ─┬─ connect ─▶ Connecting ─▶ Requested ─┬─▶ Connected ─▶ Draining ─▶ Disconnected
 ///                             └─ accept ──▶ Accepting ───────────────┘
-///                       any of the four before Connected can end in Failed
+///                       Connecting, Requested and Accepting can end in Failed
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -96,6 +101,10 @@ pub struct EndpointAttr {
     pub tx_iov_limit: usize,
     /// Most segments of a receive.
     pub rx_iov_limit: usize,
+    /// Most remote segments of a read or write.
+    pub rma_iov_limit: usize,
+    /// Bytes of messages that are kept until there is a receive for them.
+    pub total_buffered_recv: u64,
     /// Longest message, bytes.
     pub max_msg_size: u64,
     /// Where to connect when `fi_connect` does not say.
@@ -111,6 +120,8 @@ impl From<&Info> for EndpointAttr {
             inject_size: info.tx_attr.inject_size,
             tx_iov_limit: info.tx_attr.iov_limit,
             rx_iov_limit: info.rx_attr.iov_limit,
+            rma_iov_limit: info.tx_attr.rma_iov_limit,
+            total_buffered_recv: info.rx_attr.total_buffered_recv as u64,
             max_msg_size: info.ep_attr.max_msg_size as u64,
             dest_addr: info.dest_addr.as_ref().and_then(|addr| addr.socket_addr()),
         }
@@ -130,14 +141,16 @@ pub(crate) struct Binding {
 pub(crate) struct Transmit {
     /// A connection message, ahead of all records.
     pub(crate) greeting: Vec<u8>,
-    /// Sends not wholly written yet.
+    /// Operations not wholly written yet.
     pub(crate) queue: List,
-    /// Sends written, whose acknowledgement has not come.
+    /// Operations written, whose acknowledgement has not come.
     pub(crate) unacked: List,
-    /// Acknowledgements to be written.
-    pub(crate) acks: u64,
-    /// The first record is an acknowledgement that was written in part.
-    pub(crate) ack_started: bool,
+    /// Reads whose request was written, and whose response has not come.
+    pub(crate) reads: List,
+    /// What the peer's records are answered with.
+    pub(crate) replies: Replies,
+    /// The first record is a reply that was written in part.
+    pub(crate) reply_started: bool,
     /// Bytes already written of the greeting or the first record.
     pub(crate) written: u64,
     /// Number of the first record, modulo 256.
@@ -153,20 +166,36 @@ pub(crate) enum Incoming {
     Header,
     /// The rest of a record's payload.
     Payload(Payload),
-    /// A receive to be posted for the message whose header has arrived; none is now.
-    Receive(Header),
+    /// The rest of a message that is kept until there is a receive for it.
+    Unexpected,
+    /// What the record whose header has arrived needs, and cannot have now: a message a receive, a
+    /// read request room for its response, a write with completion data room in the completion queue.
+    Waiting(Header),
+}
+
+/// What a payload is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sink {
+    /// A message, for a receive.
+    Receive(OpId),
+    /// The response to a read.
+    Read(OpId),
+    /// A write, into the pieces that [`Receive::pieces`] names.
+    Write {
+        /// Completion data for the application.
+        data: Option<u64>,
+    },
 }
 
 /// A payload that is arriving.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
-    /// The receive it goes into.
-    pub(crate) op: OpId,
-    /// Bytes the receive can hold.
+    pub(crate) sink: Sink,
+    /// Bytes there is room for.
     pub(crate) room: u64,
     /// Bytes arrived.
     pub(crate) done: u64,
-    /// Bytes of the message.
+    /// Bytes of the payload.
     pub(crate) total: u64,
     pub(crate) ack: bool,
 }
@@ -176,6 +205,15 @@ pub(crate) struct Payload {
 pub(crate) struct Receive {
     pub(crate) posted: List,
     pub(crate) incoming: Incoming,
+    /// Where the write that is arriving goes.
+    pub(crate) pieces: Pieces,
+    /// Messages that wait for a receive.
+    pub(crate) unexpected: Unexpected,
+    /// The peer's stream has ended, and all of it has been taken. So ends the connection once those
+    /// messages are received.
+    pub(crate) ended: Option<Reason>,
+    /// The driver is to be told to go on reading.
+    pub(crate) resumed: bool,
     /// The part of a header that has arrived, when it came in pieces.
     pub(crate) header: [u8; header::MAX_LEN],
     pub(crate) have: usize,
@@ -192,6 +230,7 @@ pub(crate) struct Endpoint {
     pub(crate) eq: Option<Fid>,
     pub(crate) tx_cq: Option<Binding>,
     pub(crate) rx_cq: Option<Binding>,
+    pub(crate) counters: Counters,
     pub(crate) limits: TimeLimits,
     pub(crate) deadline: Option<Deadline>,
     pub(crate) local: Option<SocketAddr>,
@@ -211,6 +250,7 @@ impl Endpoint {
             eq: None,
             tx_cq: None,
             rx_cq: None,
+            counters: Counters::default(),
             limits,
             deadline: None,
             local: None,
@@ -223,6 +263,10 @@ impl Endpoint {
             rx: Receive {
                 posted: List::default(),
                 incoming: Incoming::Header,
+                pieces: Pieces::default(),
+                unexpected: Unexpected::default(),
+                ended: None,
+                resumed: false,
                 header: [0; header::MAX_LEN],
                 have: 0,
                 half_closed: false,
@@ -235,7 +279,7 @@ impl Endpoint {
         Error::WrongState { call, object: "endpoint", found: self.state.name(), remedy, errno }
     }
 
-    fn check_idle(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn check_idle(&self, call: &'static str) -> Result<()> {
         match self.state {
             State::Idle => Ok(()),
             _ => Err(self.wrong_state(call, Errno::EOPBADSTATE, "do this before fi_enable")),
@@ -299,10 +343,12 @@ impl Endpoint {
         if self.eq.is_none() {
             return Err(Error::NoEventQueue { call });
         }
-        if uses(Caps::SEND) && self.tx_cq.is_none() {
+        // Who only counts needs no queue.
+        let tx_counted = self.counters.count(OpFlags::SEND | OpFlags::READ | OpFlags::WRITE);
+        if uses(Caps::SEND) && self.tx_cq.is_none() && !tx_counted {
             return Err(Error::NoCompletionQueue { call, direction: "FI_TRANSMIT" });
         }
-        if uses(Caps::RECV) && self.rx_cq.is_none() {
+        if uses(Caps::RECV) && self.rx_cq.is_none() && !self.counters.count(OpFlags::RECV) {
             return Err(Error::NoCompletionQueue { call, direction: "FI_RECV" });
         }
         Ok(())

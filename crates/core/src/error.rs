@@ -6,6 +6,7 @@ use core::time::Duration;
 use alloc::string::String;
 
 use crate::Errno;
+use crate::completion_queue::CompletionError;
 use crate::wire::WireError;
 
 /// A refused call. Nothing has changed by it: the object stays as it was.
@@ -108,10 +109,12 @@ pub enum Error {
         limit: usize,
     },
     /// The queue has nothing to read.
-    #[error("nothing to read yet")]
+    #[error("there is nothing to read, and nothing came in the time given")]
     Empty,
     /// The next entry is an error entry: read it with the call for errors.
-    #[error("the next entry is an error; read it with readerr")]
+    #[error(
+        "the next entry is an error: read it with read_error (fi_eq_readerr, fi_cq_readerr), or use wait"
+    )]
     ErrorAvailable,
     /// The application's own event does not fit: the queue is full of unread events.
     #[error("fi_eq_write: the event queue holds {limit} unread events, its size; read some first")]
@@ -132,6 +135,14 @@ pub enum Error {
     /// Memory could not be had.
     #[error("no memory for {0}")]
     NoMemory(&'static str),
+    /// Memory is registered under that key already.
+    #[error("{call}: key {key:#x} names another region; choose another key, or let FI_MR_PROV_KEY choose")]
+    KeyInUse {
+        /// The call that was refused.
+        call: &'static str,
+        /// The key.
+        key: u64,
+    },
     /// The handle names no living object of this class.
     #[error("{call}: that {object} does not exist (any more)")]
     Stale {
@@ -180,6 +191,9 @@ pub enum Error {
     /// A hint could not be met: the text says which, at which provider, and why.
     #[error("fi_getinfo: {0}")]
     NoMatch(String),
+    /// An operation failed.
+    #[error("{0}")]
+    Operation(#[from] CompletionError),
     /// The peer's bytes break the protocol.
     #[error("the peer broke the protocol: {0}")]
     Wire(#[from] WireError),
@@ -202,12 +216,14 @@ impl Error {
             Self::ErrorAvailable => Errno::EAVAIL,
             Self::Overrun { .. } => Errno::EOVERRUN,
             Self::BadFlags { .. } => Errno::EBADFLAGS,
+            Self::KeyInUse { .. } => Errno::ENOKEY,
             Self::NoMemory(_) => Errno::ENOMEM,
             Self::NoSuchOperation { .. } => Errno::ENOENT,
             Self::Unsupported(_) => Errno::ENOSYS,
             Self::TooSmall { .. } => Errno::ETOOSMALL,
             Self::Expired { .. } => Errno::ETIMEDOUT,
             Self::NoMatch(_) => Errno::ENODATA,
+            Self::Operation(error) => error.errno,
             Self::Wire(_) => Errno::EPROTONOSUPPORT,
         }
     }

@@ -10,7 +10,8 @@
 //!   driver makes and their order;
 //! * [`PassiveEndpoint`] turns transport connections into connection requests;
 //! * [`EventQueue`] keeps events, bounded, until they are read;
-//! * [`info`], [`hints`] and [`negotiate`] describe what a provider offers and an application wants;
+//! * [`memory`] says what of it peers can reach;
+//! * [`info`], [`hints`] and [`negotiate()`] describe what a provider offers and an application wants;
 //! * [`wire`] is the protocol.
 //!
 //! A peer's bytes can end its own connection, and do nothing else: everything they can make grow is
@@ -24,6 +25,7 @@ pub mod address;
 pub mod attr;
 pub mod completion_queue;
 pub mod connection;
+pub mod counter;
 pub mod domain;
 pub mod endpoint;
 pub mod enums;
@@ -34,14 +36,17 @@ pub mod fabric;
 pub mod flags;
 pub mod hints;
 pub mod info;
+pub mod memory;
 pub mod message;
 pub mod negotiate;
 mod operation;
 pub mod passive_endpoint;
 mod print;
 mod reason;
+pub mod rma;
 mod slab;
 pub mod time;
+mod unexpected;
 pub mod version;
 pub mod wire;
 
@@ -49,6 +54,7 @@ pub use core::net::SocketAddr;
 
 pub use address::Address;
 pub use completion_queue::{Completion, CompletionError, CqId};
+pub use counter::{CntrId, Counter};
 pub use domain::{Domain, TransportCommand};
 pub use endpoint::{EndpointAttr, EpId, Origin, State};
 pub use enums::{AddrFormat, AvType, EpType, Progress, Protocol, ResourceMgmt, Threading};
@@ -59,6 +65,7 @@ pub use fabric::Fabric;
 pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
+pub use memory::MrId;
 pub use negotiate::{Refusal, negotiate};
 pub use operation::OpId;
 pub use passive_endpoint::{PassiveEndpoint, RequestId};

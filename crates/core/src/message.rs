@@ -4,15 +4,17 @@
 use alloc::vec::Vec;
 
 use crate::domain::Domain;
-use crate::endpoint::{EpId, Incoming, Payload, Receive, State, Transmit};
+use crate::endpoint::{EpId, Incoming, Payload, Receive, Sink, State, Transmit};
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
+use crate::memory::{MrId, Pieces};
 use crate::operation::{Failure, List, OpId, Operation, Operations};
+use crate::rma::{MAX_READS, Reply};
 use crate::wire::header::{BASE_LEN, Header, Kind, MAX_LEN};
 use crate::wire::{ByteOrder, WireError};
 use crate::{Errno, Error, Reason, Result};
 
-/// A send to be posted.
+/// A send to be posted, or the local side of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Send {
     /// Bytes in all segments.
@@ -42,11 +44,20 @@ pub struct PostReceive {
     pub context: u64,
 }
 
-/// Bytes of an operation's memory, from `offset` on over all of its segments.
+/// Whose memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// An operation's buffers.
+    Operation(OpId),
+    /// A memory region.
+    Region(MrId),
+}
+
+/// Bytes of an operation's or a region's memory, from `offset` on over all of its segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The operation.
-    pub op: OpId,
+    /// Whose memory.
+    pub memory: Memory,
     /// Where its bytes start.
     pub offset: u64,
     /// How many there are.
@@ -60,7 +71,7 @@ pub enum Step {
     Used(usize),
     /// The first `len` bytes go to this place: copy them, then call [`Domain::placed`].
     Place(Place),
-    /// Nothing can take the bytes until a receive is posted: keep them.
+    /// Nothing can take the bytes until a receive is posted, or [`Domain::poll_resumed`] says so: keep them.
     Blocked,
     /// The connection is over; the bytes are not wanted.
     Ended,
@@ -76,7 +87,7 @@ pub enum Segment {
         /// How many there are.
         len: usize,
     },
-    /// Bytes of a send.
+    /// Bytes of a send or write, or those that a peer reads.
     Payload(Place),
 }
 
@@ -147,8 +158,21 @@ impl WritePlan {
 
     fn push_payload(&mut self, op: OpId, len: u64, skip: u64) {
         if len > skip {
-            self.segments.push(Segment::Payload(Place { op, offset: skip, len: len - skip }));
+            let memory = Memory::Operation(op);
+            self.segments.push(Segment::Payload(Place { memory, offset: skip, len: len - skip }));
         }
+    }
+
+    /// Gives whether all of it had room. If not, the plan ends there: it is a part of the stream.
+    fn push_pieces(&mut self, pieces: &Pieces, skip: u64) -> bool {
+        for piece in pieces.from(skip) {
+            if self.segments.len() == self.limit {
+                return false;
+            }
+            let memory = Memory::Region(piece.mr);
+            self.segments.push(Segment::Payload(Place { memory, offset: piece.offset, len: piece.len }));
+        }
+        true
     }
 }
 
@@ -159,34 +183,61 @@ pub struct ReadPlan {
     pub direct: Option<Place>,
 }
 
+/// Where a record to be written comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Operation(OpId),
+    Reply(Reply<'a>),
+}
+
 impl Transmit {
     /// Whether all that was queued has been written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.greeting.is_empty() && self.queue.len() == 0 && self.acks == 0
+        self.greeting.is_empty() && self.queue.len() == 0 && self.replies.is_empty()
     }
 
-    /// The records to be written, in order: one that was started, acknowledgements, sends.
-    fn records<'a>(&self, ops: &'a Operations) -> impl Iterator<Item = (Header, Option<OpId>)> + use<'a> {
-        let send = |id: OpId| ops.get(id).map(|op| (Header::message(op.len, op.data, op.ack), Some(id)));
-        let started = self.written > 0 && !self.ack_started;
+    /// Whether something can be written now. A read cannot while many are outstanding, and holds up
+    /// what is behind it.
+    fn is_ready(&self, ops: &Operations) -> bool {
+        let queued = || self.queue.first().and_then(|id| ops.get(id));
+        !self.greeting.is_empty()
+            || !self.replies.is_empty()
+            || queued().is_some_and(|op| self.reads.len() < MAX_READS || !op.flags.contains(OpFlags::READ))
+    }
+
+    /// The records to be written, in order: one that was started, replies, operations.
+    fn records<'a>(&'a self, ops: &'a Operations) -> impl Iterator<Item = (Header, Source<'a>)> {
+        let send = |id: OpId| ops.header(id).map(|header| (header, Source::Operation(id)));
+        let started = self.written > 0 && !self.reply_started;
         let first = if started { self.queue.first() } else { None };
         let rest = match first {
             Some(id) => ops.next(id),
             None => self.queue.first(),
         };
-        let acks = (0..self.acks).map(|_| (Header::ACK, None));
+        let replies = self.replies.iter().map(|reply| (reply.header(), Source::Reply(reply)));
         let sends = core::iter::successors(rest, |&id| ops.next(id)).filter_map(send);
-        first.and_then(send).into_iter().chain(acks).chain(sends)
+        first.and_then(send).into_iter().chain(replies).chain(sends)
     }
 }
 
 impl Receive {
-    /// Takes the receive that a message is arriving in, when the connection ends under it.
+    /// The message that waits in the transport for a receive, or for room.
+    pub(crate) fn waiting_message(&self) -> Option<Header> {
+        match self.incoming {
+            Incoming::Waiting(header) if matches!(header.kind, Kind::Message { .. }) => Some(header),
+            _ => None,
+        }
+    }
+
+    /// Takes the operation that a payload is arriving for, when the connection ends under it.
     pub(crate) fn take_current(&mut self) -> Option<OpId> {
         let Incoming::Payload(payload) = &self.incoming else { return None };
-        let op = payload.op;
+        let op = match payload.sink {
+            Sink::Receive(op) | Sink::Read(op) => Some(op),
+            Sink::Write { .. } => None,
+        };
         self.incoming = Incoming::Header;
-        Some(op)
+        op
     }
 }
 
@@ -198,49 +249,56 @@ impl Domain {
     /// -FI_EOPBADSTATE after a failed connection; -FI_EMSGSIZE and -FI_EINVAL over a limit;
     /// -FI_EBADFLAGS; -FI_EAGAIN while the transmit queue is full.
     pub fn post_send(&mut self, ep: EpId, send: &Send) -> Result<OpId> {
-        const CALL: &str = "fi_sendmsg";
-        let endpoint = self.endpoint_mut(CALL, ep)?;
+        let op = self.check_transmit("fi_sendmsg", ep, send, OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA)?;
+        self.enqueue(ep, op, |endpoint| &mut endpoint.tx.queue)
+    }
+
+    /// What all operations of the transmit side have in common. Gives a send.
+    pub(crate) fn check_transmit(
+        &self,
+        call: &'static str,
+        ep: EpId,
+        send: &Send,
+        known: OpFlags,
+    ) -> Result<Operation> {
+        let endpoint = self.endpoint(call, ep)?;
         let attr = &endpoint.attr;
         match endpoint.state {
             State::Connected => {}
             State::Draining | State::Disconnected => {
-                return Err(endpoint.wrong_state(CALL, Errno::ESHUTDOWN, "use a new endpoint"));
+                return Err(endpoint.wrong_state(call, Errno::ESHUTDOWN, "use a new endpoint"));
             }
             State::Failed => {
-                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "use a new endpoint"));
+                return Err(endpoint.wrong_state(call, Errno::EOPBADSTATE, "use a new endpoint"));
             }
-            _ => return Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED")),
+            _ => return Err(endpoint.wrong_state(call, Errno::ENOTCONN, "wait for FI_CONNECTED")),
         }
         let levels = OpFlags::INJECT_COMPLETE | OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE;
-        let known = OpFlags::COMPLETION | OpFlags::INJECT | OpFlags::MORE | OpFlags::REMOTE_CQ_DATA | levels;
-        check_flags(CALL, send.flags, known)?;
+        check_flags(call, send.flags, known | OpFlags::COMPLETION | OpFlags::MORE | levels)?;
         if send.segments > attr.tx_iov_limit {
             let (count, limit) = (send.segments, attr.tx_iov_limit);
-            return Err(Error::TooManySegments { call: CALL, what: "tx_attr.iov_limit", count, limit });
+            return Err(Error::TooManySegments { call, what: "tx_attr.iov_limit", count, limit });
         }
         if send.len > attr.max_msg_size {
             let limit = attr.max_msg_size;
-            return Err(Error::TooLong { call: CALL, what: "ep_attr.max_msg_size", len: send.len, limit });
+            return Err(Error::TooLong { call, what: "ep_attr.max_msg_size", len: send.len, limit });
         }
         let inject = attr.inject_size as u64;
         if send.flags.contains(OpFlags::INJECT) && send.len > inject {
-            return Err(Error::TooLong {
-                call: CALL,
-                what: "tx_attr.inject_size",
-                len: send.len,
-                limit: inject,
-            });
+            return Err(Error::TooLong { call, what: "tx_attr.inject_size", len: send.len, limit: inject });
         }
         let limit = attr.tx_size;
-        if endpoint.tx.queue.len() + endpoint.tx.unacked.len() >= limit {
-            return Err(Error::Full { call: CALL, what: "the transmit queue (tx_attr.size)", limit });
+        let tx = &endpoint.tx;
+        if tx.queue.len() + tx.unacked.len() + tx.reads.len() >= limit {
+            return Err(Error::Full { call, what: "the transmit queue (tx_attr.size)", limit });
         }
         let selective = endpoint.tx_cq.is_some_and(|binding| binding.selective);
         let mut op = Operation::new(OpFlags::MSG | OpFlags::SEND, send.context, send.len);
         op.data = send.data;
-        op.ack = send.flags.intersects(OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE);
+        op.commit = send.flags.contains(OpFlags::COMMIT_COMPLETE);
+        op.ack = op.commit || send.flags.intersects(OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE);
         op.report = !send.quiet && (!selective || send.flags.contains(OpFlags::COMPLETION));
-        self.enqueue(ep, op, |endpoint| &mut endpoint.tx.queue)
+        Ok(op)
     }
 
     /// `fi_recvmsg` and its kind.
@@ -281,7 +339,8 @@ impl Domain {
         // A message may have been waiting for it, and be complete with that: nothing more needs to
         // arrive for one without payload.
         if let Some(endpoint) = self.endpoints.get(ep.0)
-            && let Incoming::Receive(header) = endpoint.rx.incoming
+            && endpoint.rx.unexpected.is_empty()
+            && let Some(header) = endpoint.rx.waiting_message()
         {
             self.start_message(ep, header);
         }
@@ -328,7 +387,7 @@ impl Domain {
     pub fn wants_write(&self, ep: EpId) -> bool {
         self.endpoints.get(ep.0).is_some_and(|endpoint| {
             let open = endpoint.is_open() || matches!(endpoint.state, State::Requested | State::Accepting);
-            open && !endpoint.tx.is_empty()
+            open && endpoint.tx.is_ready(&self.ops)
         })
     }
 
@@ -349,15 +408,24 @@ impl Domain {
         }
         let mut bytes = [0; MAX_LEN];
         let mut sequence = tx.sequence;
-        for (header, op) in tx.records(&self.ops) {
-            if !plan.has_room() {
+        let mut reads = tx.reads.len();
+        for (header, source) in tx.records(&self.ops) {
+            let is_read = matches!(header.kind, Kind::ReadRequest(_));
+            if !plan.has_room() || is_read && reads >= MAX_READS {
                 break;
             }
+            reads += usize::from(is_read);
             let len = header.emit(endpoint.order, sequence, &mut bytes);
             sequence = sequence.wrapping_add(1);
             plan.push_bytes(bytes.get(..len).unwrap_or_default(), &mut skip);
-            if let Some(op) = op {
-                plan.push_payload(op, header.payload, skip);
+            match source {
+                Source::Operation(op) => plan.push_payload(op, header.payload, skip),
+                Source::Reply(Reply::Response(response)) => {
+                    if !plan.push_pieces(&response.pieces, skip) {
+                        break;
+                    }
+                }
+                Source::Reply(Reply::Ack) => {}
             }
             skip = 0;
         }
@@ -377,22 +445,33 @@ impl Domain {
         }
         while left > 0 {
             let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-            let Some((header, op)) = endpoint.tx.records(&self.ops).next() else { return };
+            let Some((header, source)) = endpoint.tx.records(&self.ops).next() else { return };
+            let op = match source {
+                Source::Operation(id) => Some(id),
+                Source::Reply(_) => None,
+            };
             let missing = header.record_len() - endpoint.tx.written;
             if left < missing {
                 endpoint.tx.written += left;
-                endpoint.tx.ack_started = op.is_none();
+                endpoint.tx.reply_started = op.is_none();
                 return;
             }
             left -= missing;
             endpoint.tx.written = 0;
-            endpoint.tx.ack_started = false;
+            endpoint.tx.reply_started = false;
             endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
             match op {
-                None => endpoint.tx.acks -= 1,
+                None => {
+                    if endpoint.tx.replies.sent() {
+                        self.count(ep, OpFlags::REMOTE_READ, true);
+                        self.resume(ep);
+                    }
+                }
                 Some(id) => {
                     self.ops.take_first(&mut endpoint.tx.queue);
-                    if header.ack {
+                    if let Kind::ReadRequest(_) = header.kind {
+                        self.ops.push(&mut endpoint.tx.reads, id);
+                    } else if header.ack {
                         self.ops.push(&mut endpoint.tx.unacked, id);
                     } else {
                         self.complete_send(ep, id);
@@ -402,8 +481,9 @@ impl Domain {
         }
     }
 
-    /// A send is complete. What it reports is that, and nothing of its length or data (section 7).
-    fn complete_send(&mut self, ep: EpId, id: OpId) {
+    /// A send, write or read is complete. What it reports is that, and nothing of its length or data
+    /// (section 7).
+    pub(crate) fn complete_send(&mut self, ep: EpId, id: OpId) {
         if let Some(op) = self.ops.get_mut(id) {
             op.len = 0;
             op.data = None;
@@ -419,9 +499,12 @@ impl Domain {
         if !(endpoint.is_open() || endpoint.state == State::Requested) {
             return None;
         }
+        if endpoint.rx.ended.is_some() {
+            return None;
+        }
         let direct = match &endpoint.rx.incoming {
-            Incoming::Payload(payload) => payload.place(u64::MAX),
-            Incoming::Receive(_) => return None,
+            Incoming::Payload(payload) => payload.place(&endpoint.rx.pieces, u64::MAX),
+            Incoming::Waiting(_) => return None,
             _ => None,
         };
         Some(ReadPlan { direct })
@@ -455,11 +538,12 @@ impl Domain {
                     Err(error) => self.broken(ep, error),
                 },
             },
-            Incoming::Receive(_) if input.is_empty() => Step::Used(0),
-            Incoming::Receive(_) => Step::Blocked,
+            Incoming::Unexpected => Step::Used(self.keep_bytes(ep, input)),
+            Incoming::Waiting(_) if input.is_empty() => Step::Used(0),
+            Incoming::Waiting(_) => Step::Blocked,
             Incoming::Payload(payload) => {
                 let available = input.len() as u64;
-                if let Some(place) = payload.place(available) {
+                if let Some(place) = payload.place(&endpoint.rx.pieces, available) {
                     return if place.len > 0 { Step::Place(place) } else { Step::Used(0) };
                 }
                 // What has no room in the receive is dropped.
@@ -475,33 +559,38 @@ impl Domain {
         self.advance(ep, len);
     }
 
-    fn advance(&mut self, ep: EpId, len: u64) {
+    pub(crate) fn advance(&mut self, ep: EpId, len: u64) {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         if let Incoming::Payload(payload) = &mut endpoint.rx.incoming {
             payload.done = payload.done.saturating_add(len).min(payload.total);
             if payload.done == payload.total {
                 let payload = *payload;
                 endpoint.rx.incoming = Incoming::Header;
-                self.finish_message(ep, payload);
+                match payload.sink {
+                    Sink::Receive(id) => self.finish_message(ep, id, &payload),
+                    Sink::Read(id) => self.complete_send(ep, id),
+                    Sink::Write { data } => self.finish_write(ep, &payload, data),
+                }
             }
         }
     }
 
     /// A header has arrived.
-    fn start(&mut self, ep: EpId, header: Header) -> Result<(), WireError> {
+    pub(crate) fn start(&mut self, ep: EpId, header: Header) -> Result<(), WireError> {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
         match header.kind {
-            Kind::Message { .. } if endpoint.rx.posted.len() == 0 => {
-                endpoint.rx.incoming = Incoming::Receive(header);
+            Kind::Message { .. } if endpoint.rx.posted.len() == 0 || !endpoint.rx.unexpected.is_empty() => {
+                self.start_unexpected(ep, header);
             }
             Kind::Message { .. } => self.start_message(ep, header),
             Kind::Ack => {
                 let id = ops.take_first(&mut endpoint.tx.unacked).ok_or(WireError::StrayAck)?;
                 self.complete_send(ep, id);
             }
-            Kind::ReadRequest(_) | Kind::Write { .. } => return Err(WireError::NoSuchMemory),
-            Kind::ReadResponse => return Err(WireError::StrayReadResponse),
+            Kind::ReadRequest(segments) => return self.start_read(ep, header, &segments),
+            Kind::ReadResponse => return self.start_response(ep, header.payload),
+            Kind::Write { data, segments } => return self.start_write(ep, header, data, &segments),
         }
         Ok(())
     }
@@ -521,26 +610,35 @@ impl Domain {
             op.data = Some(data);
             op.flags |= OpFlags::REMOTE_CQ_DATA;
         }
-        let payload = Payload { op: id, room: op.len, done: 0, total: header.payload, ack: header.ack };
+        let sink = Sink::Receive(id);
+        let payload = Payload { sink, room: op.len, done: 0, total: header.payload, ack: header.ack };
         endpoint.rx.incoming = Incoming::Payload(payload);
         self.advance(ep, 0);
     }
 
-    fn finish_message(&mut self, ep: EpId, payload: Payload) {
+    fn finish_message(&mut self, ep: EpId, id: OpId, payload: &Payload) {
         // The acknowledgement is due now, in the order of arrival (section 7).
-        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
-            endpoint.tx.acks += u64::from(payload.ack);
+        if payload.ack
+            && let Some(endpoint) = self.endpoints.get_mut(ep.0)
+        {
+            endpoint.acknowledge();
         }
-        let overflow = payload.total.saturating_sub(payload.room);
-        if let Some(op) = self.ops.get_mut(payload.op) {
-            op.len = payload.total - overflow;
+        self.received(ep, id, payload.total);
+    }
+
+    /// A receive has its message, of `total` bytes.
+    pub(crate) fn received(&mut self, ep: EpId, id: OpId, total: u64) {
+        let mut overflow = 0;
+        if let Some(op) = self.ops.get_mut(id) {
+            overflow = total.saturating_sub(op.len);
+            op.len = total - overflow;
         }
         let errno = Errno::ETRUNC;
         let failure = Failure { errno, provider_errno: errno.raw(), overflow };
-        self.complete(ep, payload.op, (overflow > 0).then_some(failure));
+        self.complete(ep, id, (overflow > 0).then_some(failure));
     }
 
-    fn broken(&mut self, ep: EpId, error: WireError) -> Step {
+    pub(crate) fn broken(&mut self, ep: EpId, error: WireError) -> Step {
         self.end(ep, Reason::Protocol(error));
         Step::Ended
     }
@@ -548,9 +646,18 @@ impl Domain {
 
 impl Payload {
     /// Where the next bytes go, at most `available`; `None` when the receive is full.
-    fn place(&self, available: u64) -> Option<Place> {
+    fn place(&self, pieces: &Pieces, available: u64) -> Option<Place> {
         let len = self.room.min(self.total).checked_sub(self.done).filter(|&len| len > 0)?;
-        Some(Place { op: self.op, offset: self.done, len: len.min(available) })
+        match self.sink {
+            Sink::Receive(op) | Sink::Read(op) => {
+                Some(Place { memory: Memory::Operation(op), offset: self.done, len: len.min(available) })
+            }
+            Sink::Write { .. } => {
+                let piece = pieces.from(self.done).next()?;
+                let memory = Memory::Region(piece.mr);
+                Some(Place { memory, offset: piece.offset, len: piece.len.min(available) })
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::flags::OpFlags;
+use crate::wire::header::{Header, Kind, Segments};
 use crate::{Errno, Error, Result};
 
 /// Names an operation between post and completion; the driver's key to its memory.
@@ -45,12 +46,25 @@ pub(crate) struct Operation {
     pub(crate) report: bool,
     /// The peer is asked for an acknowledgement.
     pub(crate) ack: bool,
+    /// The peer is to make the data durable first.
+    pub(crate) commit: bool,
     pub(crate) failure: Option<Failure>,
 }
 
 impl Operation {
     pub(crate) fn new(flags: OpFlags, context: u64, len: u64) -> Self {
-        Self { next: None, flags, context, len, data: None, report: true, ack: false, failure: None }
+        let (data, failure) = (None, None);
+        Self { next: None, flags, context, len, data, report: true, ack: false, commit: false, failure }
+    }
+
+    /// Whether a peer made it, and not the application.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.flags.contains(OpFlags::REMOTE_WRITE)
+    }
+
+    /// Whether it is reported where receives are.
+    pub(crate) fn is_incoming(&self) -> bool {
+        self.flags.intersects(OpFlags::RECV | OpFlags::REMOTE_WRITE)
     }
 }
 
@@ -77,6 +91,9 @@ impl List {
 pub(crate) struct Operations {
     table: Vec<Operation>,
     free: List,
+    /// Remote segments of reads and writes, by [`OpId::index`]. Apart, so that messages do not pay for
+    /// their size; as long as there has been need.
+    remote: Vec<Option<Segments>>,
 }
 
 impl Operations {
@@ -100,6 +117,35 @@ impl Operations {
             OpId(u32::try_from(self.table.len()).map_err(|_| Error::NoMemory("the table of operations"))?);
         self.table.push(operation);
         Ok(id)
+    }
+
+    /// A read or write of remote memory.
+    pub(crate) fn insert_rma(&mut self, operation: Operation, segments: Segments) -> Result<OpId> {
+        // Whatever place the operation gets; if there is no memory for that, it gets none.
+        let missing = (self.table.len() + 1).saturating_sub(self.remote.len());
+        self.remote.try_reserve(missing).map_err(|_| Error::NoMemory("the table of operations"))?;
+        let id = self.insert(operation)?;
+        if self.remote.len() <= id.index() {
+            self.remote.resize(id.index() + 1, None);
+        }
+        if let Some(place) = self.remote.get_mut(id.index()) {
+            *place = Some(segments);
+        }
+        Ok(id)
+    }
+
+    /// The header of the record that an operation sends.
+    pub(crate) fn header(&self, id: OpId) -> Option<Header> {
+        let op = self.get(id)?;
+        if !op.flags.contains(OpFlags::RMA) {
+            return Some(Header::message(op.len, op.data, op.ack));
+        }
+        let segments = (*self.remote.get(id.index())?)?;
+        let (kind, payload) = match op.flags.contains(OpFlags::READ) {
+            true => (Kind::ReadRequest(segments), 0),
+            false => (Kind::Write { data: op.data, segments }, op.len),
+        };
+        Some(Header { kind, ack: op.ack, commit: op.commit, payload })
     }
 
     pub(crate) fn get(&self, id: OpId) -> Option<&Operation> {

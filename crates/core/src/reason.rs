@@ -51,6 +51,9 @@ pub enum Reason {
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(WireError),
+    /// A memory region was closed while the peer's transfer used it.
+    #[error("a memory region was closed in the middle of the peer's access to it")]
+    RegionClosed,
     /// Memory for what the peer sent could not be had.
     #[error("no memory to take what the peer sent")]
     NoMemory,
@@ -72,6 +75,7 @@ impl Reason {
             | Self::ShutdownTimeout(_) => Errno::ETIMEDOUT,
             Self::Protocol(WireError::Version { .. }) => Errno::ENOPROTOOPT,
             Self::Protocol(_) => Errno::EIO,
+            Self::RegionClosed => Errno::ECANCELED,
             Self::NoMemory => Errno::ENOMEM,
         }
     }

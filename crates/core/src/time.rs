@@ -35,7 +35,7 @@ impl Instant {
 
 /// How long each phase of a connection may take before it ends in one event that says so.
 ///
-/// `None` waits for ever. The defaults are decision D12 of ARCHITECTURE.md.
+/// `None` waits for ever. The defaults are decision D12 of `docs/semantics.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimeLimits {
     /// From `fi_connect` to the answer of the peer.

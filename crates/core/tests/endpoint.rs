@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use kofi_core::Deadline;
 use kofi_core::attr::CqAttr;
-use kofi_core::message::{Place, PostReceive, ReadPlan, Send, Step, WritePlan};
+use kofi_core::message::{Memory, Place, PostReceive, ReadPlan, Send, Step, WritePlan};
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::wire::header::{self, Header};
 use kofi_core::wire::{ByteOrder, cm};
@@ -25,6 +25,8 @@ const ATTR: EndpointAttr = EndpointAttr {
     inject_size: 4,
     tx_iov_limit: 4,
     rx_iov_limit: 4,
+    rma_iov_limit: 4,
+    total_buffered_recv: 0,
     max_msg_size: 100,
     dest_addr: None,
 };
@@ -316,7 +318,7 @@ fn a_receive_takes_the_message_that_waits() {
         // It has met its message, and cannot be called back.
         assert_eq!(domain.cancel(ep, 0).unwrap_err().errno(), Errno::ENOENT);
         if payload > 0 {
-            let place = Place { op, offset: 0, len: payload };
+            let place = Place { memory: Memory::Operation(op), offset: 0, len: payload };
             assert_eq!(domain.plan_read(ep), Some(ReadPlan { direct: Some(place) }));
             assert_eq!(domain.read_cq(bench.cq), Err(Error::Empty));
             domain.placed(ep, payload);
@@ -435,4 +437,24 @@ fn each_phase_has_its_limit() {
             (None, None, None)
         );
     }
+}
+
+/// What a failed operation says of itself.
+#[test]
+fn errors_of_operations_say_what_was_wanted_and_found() {
+    let error = |errno, provider: Errno, len, overflow| CompletionError {
+        context: 0,
+        flags: OpFlags::RECV,
+        len,
+        overflow,
+        data: 0,
+        errno,
+        provider_errno: provider.raw(),
+    };
+    let text = error(Errno::ETRUNC, Errno::ETRUNC, 10, 3).to_string();
+    assert_eq!(text, "a message of 13 bytes for a receive of 10: 3 were lost; post a longer one");
+    let text = error(Errno::ECANCELED, Errno::ECONNREFUSED, 0, 0).to_string();
+    assert!(text.starts_with("canceled, because the connection is over: Connection refused"), "{text}");
+    let text = error(Errno::ECANCELED, Errno::ECANCELED, 0, 0).to_string();
+    assert!(text.starts_with("Operation canceled"), "{text}");
 }

@@ -4,6 +4,7 @@
 //! comes after that.
 #![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
 
+#[allow(dead_code, reason = "each test uses its part")]
 mod driver;
 
 use core::time::Duration;

@@ -6,6 +6,7 @@
 mod driver;
 
 use driver::{Host, Pipe};
+use kofi_core::memory::Registration;
 use kofi_core::message::{PostReceive, Send, WritePlan};
 use kofi_core::wire::header::{Header, Kind, MAX_LEN, Segment, Segments};
 use kofi_core::wire::{ByteOrder, WireError, cm};
@@ -114,6 +115,88 @@ fn many_acknowledgements_need_no_more_memory() {
         victim.run(&[]);
     }
     assert_eq!(victim.outgoing.log.len() - before, MANY * 16, "all of them leave in the end");
+}
+
+/// Read requests are kept up to a bound; then nothing is read until a response has left.
+#[test]
+fn read_requests_are_kept_up_to_a_bound() {
+    const MOST: usize = 1024;
+    let mut victim = Victim::connected();
+    let registration =
+        Registration { access: OpFlags::REMOTE_READ, requested_key: 1, ..Registration::default() };
+    victim.host.register(&registration, (0..100).collect()).unwrap();
+    victim.receives(1, 0);
+    let (domain, ep) = victim.domain();
+    let segments =
+        Segments::new(&[Segment { addr: 10, len: 5, key: 1 }, Segment { addr: 99, len: 1, key: 1 }]);
+    let kind = Kind::ReadRequest(segments.unwrap());
+    let request = record(Header { kind, ack: false, commit: false, payload: 0 }, &[]);
+    // The transport takes nothing while all this arrives; an acknowledgement is wanted in between.
+    let message = record(Header::message(0, None, true), &[]);
+    for number in 0..=MOST {
+        if number == 7 {
+            assert_eq!(domain.take(ep, &message), message::Step::Used(message.len()));
+        }
+        assert_eq!(domain.take(ep, &request), message::Step::Used(request.len()));
+    }
+    assert_eq!(domain.take(ep, &request), message::Step::Blocked);
+    assert_eq!(domain.plan_read(ep), None);
+    assert_eq!(domain.poll_resumed(), None);
+    let before = victim.outgoing.log.len();
+    for _ in 0..2 * MOST {
+        victim.host.write(&mut victim.outgoing, 10);
+    }
+    let (domain, ep) = victim.domain();
+    assert_eq!(domain.poll_resumed(), Some(ep), "there is room");
+    assert_eq!(domain.poll_resumed(), None);
+    assert_eq!(domain.take(ep, &request), message::Step::Used(request.len()));
+    for _ in 0..2 * MOST {
+        victim.host.write(&mut victim.outgoing, 1000);
+    }
+    let mut log = &victim.outgoing.log[before..];
+    for number in 0..MOST + 2 {
+        if number == 7 {
+            assert_eq!((log[1], log[4]), (0, 2), "the acknowledgement has its place");
+            log = &log[16..];
+        }
+        assert_eq!((log[1], &log[16..22]), (3, &[10, 11, 12, 13, 14, 99][..]), "response {number}");
+        log = &log[22..];
+    }
+    assert_eq!(log, []);
+}
+
+/// A peer that is gone reads no responses, and what it asked for holds nothing up.
+#[test]
+fn nothing_waits_for_replies_that_cannot_be_sent() {
+    let mut victim = Victim::connected();
+    let registration =
+        Registration { access: OpFlags::REMOTE_READ, requested_key: 1, ..Registration::default() };
+    victim.host.register(&registration, vec![0; 10]).unwrap();
+    let (domain, ep) = victim.domain();
+    let kind = Kind::ReadRequest(Segments::new(&[Segment { addr: 0, len: 5, key: 1 }]).unwrap());
+    let request = record(Header { kind, ack: false, commit: false, payload: 0 }, &[]);
+    while domain.take(ep, &request) != message::Step::Blocked {}
+    domain.write_failed(ep);
+    assert_eq!(domain.poll_resumed(), Some(ep));
+    for _ in 0..5000 {
+        assert_eq!(domain.take(ep, &request), message::Step::Used(request.len()));
+    }
+    assert!(!domain.wants_write(ep));
+}
+
+/// A response must be as long as the read.
+#[test]
+fn a_response_of_another_length_ends_the_connection() {
+    for len in [0u64, 7, 9] {
+        let mut victim = Victim::connected();
+        let read = Send { len: 8, segments: 1, ..Send::default() };
+        victim.host.post_read(&read, vec![vec![0; 8]], &[Segment { addr: 0, len: 8, key: 1 }]).unwrap();
+        victim.run(&[]);
+        let header = Header { kind: Kind::ReadResponse, ack: false, commit: false, payload: len };
+        victim.run(&record(header, &vec![0; len as usize]));
+        let error = WireError::ResponseLength { found: len, wanted: 8 };
+        victim.ended(Event::Shutdown { reason: Reason::Protocol(error) });
+    }
 }
 
 /// Section 14: records that make no sense here.

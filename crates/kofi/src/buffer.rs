@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 /// A buffer that an operation can own.
 ///
 /// It never borrows: nobody can touch or free the memory while a transfer may.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Buf(Memory);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Memory {
     Owned(Vec<u8>),
     Shared(Arc<[u8]>),
@@ -52,6 +52,12 @@ impl Buf {
     }
 }
 
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
 impl std::ops::Deref for Buf {
     type Target = [u8];
 
@@ -63,6 +69,12 @@ impl std::ops::Deref for Buf {
 impl From<Vec<u8>> for Buf {
     fn from(bytes: Vec<u8>) -> Self {
         Self(Memory::Owned(bytes))
+    }
+}
+
+impl From<String> for Buf {
+    fn from(text: String) -> Self {
+        text.into_bytes().into()
     }
 }
 

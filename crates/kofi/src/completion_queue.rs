@@ -9,7 +9,9 @@ use kofi_core::flags::OpFlags;
 use kofi_core::{CompletionError, Error, Result};
 
 use crate::buffer::{Buf, Buffers};
+use crate::clock::now;
 use crate::provider::CompletionQueueOps;
+use crate::returned::Returned;
 
 /// An operation that has come to its end, and its memory.
 #[derive(Debug)]
@@ -17,9 +19,10 @@ use crate::provider::CompletionQueueOps;
 pub struct Completion {
     /// As given when it was posted.
     pub context: u64,
-    /// What it was: `FI_MSG | FI_SEND` or `FI_MSG | FI_RECV`.
+    /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, `FI_RMA | FI_READ`, `FI_RMA | FI_WRITE`; of a
+    /// peer's write with data `FI_RMA | FI_REMOTE_WRITE`.
     pub flags: OpFlags,
-    /// Bytes received; 0 for what was sent.
+    /// Bytes received, or written by a peer; 0 for what was sent, written or read by us.
     pub len: usize,
     /// The sender's completion data (`FI_REMOTE_CQ_DATA`).
     pub data: Option<u64>,
@@ -30,12 +33,28 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// The memory of an operation with one segment, cut to what was received.
-    pub fn into_received(self) -> Vec<u8> {
-        let len = self.len;
-        let mut bytes = self.into_buffer().into_vec();
+    /// The completion, if the operation succeeded.
+    ///
+    /// # Errors
+    /// Why it failed. Its memory is dropped then: look at [`error`](Self::error) first to keep it.
+    pub fn ok(self) -> Result<Self, CompletionError> {
+        match self.error {
+            None => Ok(self),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// What was received: the memory of the operation, joined if there were several segments, and cut
+    /// to the length of the message.
+    ///
+    /// # Errors
+    /// As for [`ok`](Self::ok).
+    pub fn into_received(self) -> Result<Vec<u8>, CompletionError> {
+        let done = self.ok()?;
+        let len = done.len;
+        let mut bytes = done.into_buffer().into_vec();
         bytes.truncate(len);
-        bytes
+        Ok(bytes)
     }
 
     /// The memory of an operation with one segment.
@@ -94,7 +113,10 @@ impl CompletionQueue {
     /// # Errors
     /// [`Error::Empty`] when there is none.
     pub fn poll(&self) -> Result<Completion> {
-        self.or_error(self.read())
+        match self.read() {
+            Err(Error::ErrorAvailable) => self.read_error(),
+            other => other,
+        }
     }
 
     /// Waits for the next completion, be it a success or an error.
@@ -102,14 +124,31 @@ impl CompletionQueue {
     /// # Errors
     /// As for [`sread`](Self::sread), without [`Error::ErrorAvailable`].
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Completion> {
-        self.or_error(self.sread(timeout))
+        let end = timeout.into().map(|timeout: Duration| now().after(timeout));
+        loop {
+            match self.sread(end.map(|end| end.until(now()))) {
+                Err(Error::ErrorAvailable) => match self.read_error() {
+                    // Another reader has taken it.
+                    Err(Error::Empty) => {}
+                    other => return other,
+                },
+                other => return other,
+            }
+        }
     }
 
-    fn or_error(&self, read: Result<Completion>) -> Result<Completion> {
-        match read {
-            Err(Error::ErrorAvailable) => self.read_error(),
-            other => other,
-        }
+    /// Lets all that feeds the queue go on, and reads nothing.
+    pub fn progress(&self) {
+        self.0.progress();
+    }
+
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound; the queue is as before then, and is given back.
+    pub fn close(self) -> Result<(), Returned<Self>> {
+        let result = self.0.close();
+        Returned::check(self, result).map(drop)
     }
 
     /// `fi_cq_signal`: each blocking read that waits now ends with [`Error::Empty`], or else the

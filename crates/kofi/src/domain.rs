@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-//! The domain (`fi_domain(3)`): where endpoints and completion queues are opened.
+//! The domain (`fi_domain(3)`): where endpoints, completion queues and memory regions are opened.
 
 use std::sync::Arc;
 
 use kofi_core::attr::{CqAttr, WaitObj};
-use kofi_core::{Info, Result};
+use kofi_core::{Info, OpFlags, Result};
 
+use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
+use crate::counter::Counter;
 use crate::endpoint::{Acceptor, Connector, Queues};
-use crate::provider::DomainOps;
+use crate::memory_region::MemoryRegion;
+use crate::provider::{DomainOps, Refused, Region};
 use crate::returned::Returned;
 use crate::wait_set::WaitSet;
 use crate::{ConnectionRequest, EventQueue};
@@ -42,6 +45,30 @@ impl Domain {
     pub fn completion_queue_in(&self, set: &WaitSet, attr: CqAttr) -> Result<CompletionQueue> {
         let attr = CqAttr { wait_obj: WaitObj::Set, ..attr };
         Ok(CompletionQueue::new(self.0.cq_open(&attr, Some(set))?))
+    }
+
+    /// `fi_cntr_open`: a counter of completions.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM, -FI_EMFILE.
+    pub fn counter(&self, wait: WaitObj) -> Result<Counter> {
+        Ok(Counter::new(self.0.cntr_open(wait)?))
+    }
+
+    /// `fi_mr_reg`: lets peers reach memory, `access` says for what (`FI_REMOTE_READ`,
+    /// `FI_REMOTE_WRITE`). They name it by `key`, or under `FI_MR_PROV_KEY` by the region's own.
+    ///
+    /// # Errors
+    /// -FI_ENOKEY when the key is in use, -FI_EBADFLAGS, -FI_EINVAL with too many pieces, or for memory that
+    /// is shared or static and to be written; the memory comes back with the error.
+    pub fn register(
+        &self,
+        buffers: impl Into<Buffers>,
+        access: OpFlags,
+        key: u64,
+    ) -> Result<MemoryRegion, Refused> {
+        let region = Region { buffers: buffers.into(), access, requested_key: key };
+        Ok(MemoryRegion::new(self.0.mr_reg(region)?))
     }
 
     /// `fi_endpoint`, `fi_ep_bind` and `fi_enable`: an endpoint that can connect. Its events come

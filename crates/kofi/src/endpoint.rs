@@ -4,26 +4,42 @@
 use std::sync::Arc;
 
 use kofi_core::flags::OpFlags;
+use kofi_core::wire::header::Segment;
 use kofi_core::{Address, Fid, Result, State, TimeLimits};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
+use crate::counter::Counter;
 use crate::event_queue::EventQueue;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::returned::Returned;
 
-/// Which completion queues an endpoint's operations come to.
+/// Which completion queues an endpoint's operations come to, and which counters count them.
 #[derive(Clone, Debug)]
 pub struct Queues {
-    transmit: CompletionQueue,
-    receive: CompletionQueue,
+    transmit: Option<CompletionQueue>,
+    receive: Option<CompletionQueue>,
     selective: OpFlags,
+    counters: Vec<(Counter, OpFlags)>,
 }
 
 impl Queues {
     /// One queue for sends, one for receives.
     pub fn new(transmit: &CompletionQueue, receive: &CompletionQueue) -> Self {
-        Self { transmit: transmit.clone(), receive: receive.clone(), selective: OpFlags::empty() }
+        let (transmit, receive) = (Some(transmit.clone()), Some(receive.clone()));
+        Self { transmit, receive, ..Self::none() }
+    }
+
+    /// No queue: operations are only counted. Memory that an operation owned does not come back.
+    pub fn none() -> Self {
+        Self { transmit: None, receive: None, selective: OpFlags::empty(), counters: Vec::new() }
+    }
+
+    /// A counter, too, for these kinds of operations: `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`,
+    /// `FI_REMOTE_READ`, `FI_REMOTE_WRITE`; one for each kind.
+    pub fn counter(mut self, counter: &Counter, kinds: OpFlags) -> Self {
+        self.counters.push((counter.clone(), kinds));
+        self
     }
 
     /// Successes are reported only for operations with `FI_COMPLETION`; failures always
@@ -35,8 +51,14 @@ impl Queues {
 
     pub(crate) fn bind(self, ep: &Arc<dyn EndpointOps>, eq: &EventQueue) -> Result<()> {
         ep.bind_eq(eq, OpFlags::empty())?;
-        ep.bind_cq(self.transmit.ops(), OpFlags::TRANSMIT | self.selective)?;
-        ep.bind_cq(self.receive.ops(), OpFlags::RECV | self.selective)?;
+        for (queue, direction) in [(&self.transmit, OpFlags::TRANSMIT), (&self.receive, OpFlags::RECV)] {
+            if let Some(queue) = queue {
+                ep.bind_cq(queue.ops(), direction | self.selective)?;
+            }
+        }
+        for (counter, kinds) in &self.counters {
+            ep.bind_cntr(counter.ops(), *kinds)?;
+        }
         ep.enable()
     }
 }
@@ -53,16 +75,19 @@ impl From<&Self> for Queues {
     }
 }
 
-/// An endpoint that carries messages, once its `FI_CONNECTED` has been read.
+/// An endpoint that carries messages, once it is connected: an event tells when.
 ///
 /// Dropped, it is closed: operations that are pending complete with `FI_ECANCELED` first. Unlike
 /// [`shutdown`](Self::shutdown) that does not wait for anything to be sent.
+#[must_use = "dropped, it is closed"]
 pub struct Endpoint(Arc<dyn EndpointOps>);
 
 /// An endpoint that can connect, and have receives posted before it does.
+#[must_use = "dropped, it is closed"]
 pub struct Connector(Endpoint);
 
 /// An endpoint that can accept its connection request, and have receives posted before it does.
+#[must_use = "dropped, it is closed"]
 pub struct Acceptor(Endpoint);
 
 impl Connector {
@@ -120,6 +145,14 @@ macro_rules! before_connection {
             /// As for [`Endpoint::recv`].
             pub fn recv(&self, buffers: impl Into<Buffers>, context: u64) -> Result<(), Refused> {
                 self.0.recv(buffers, context)
+            }
+
+            /// `fi_cancel`: as [`Endpoint::cancel`].
+            ///
+            /// # Errors
+            /// As for [`Endpoint::cancel`].
+            pub fn cancel(&self, context: u64) -> Result<()> {
+                self.0.cancel(context)
             }
 
             /// Limits in time for the phases of the connection.
@@ -220,6 +253,91 @@ impl Endpoint {
         self.0.recv(receive)
     }
 
+    /// `fi_write`: into the peer's memory `addr` of the region with that key. Its completion gives the
+    /// memory back, with `context`.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); -FI_ENOSYS on an endpoint without `FI_RMA` and `FI_WRITE`.
+    pub fn write(
+        &self,
+        buffers: impl Into<Buffers>,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.writemsg(Message { buffers, context, ..Message::default() }, &[remote])
+    }
+
+    /// `fi_writedata`: the same, with data for the peer: that it can read from the completion queue of
+    /// its receives.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn writedata(
+        &self,
+        buffers: impl Into<Buffers>,
+        data: u64,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.writemsg(Message { buffers, data: Some(data), context, ..Message::default() }, &[remote])
+    }
+
+    /// `fi_writemsg`: the same, with flags, into up to four pieces of the peer's memory.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write); -FI_EBADFLAGS; -FI_EINVAL when local and remote lengths differ.
+    pub fn writemsg(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
+        self.0.write(message, remote)
+    }
+
+    /// `fi_inject_write`: up to `inject_size` bytes, which are copied. No success is reported.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn inject_write(&self, bytes: &[u8], addr: u64, key: u64) -> Result<()> {
+        self.0.inject_write(bytes, None, Segment { addr, len: bytes.len() as u64, key })
+    }
+
+    /// `fi_inject_writedata`: the same, with data for the peer.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn inject_writedata(&self, bytes: &[u8], data: u64, addr: u64, key: u64) -> Result<()> {
+        self.0.inject_write(bytes, Some(data), Segment { addr, len: bytes.len() as u64, key })
+    }
+
+    /// `fi_read`: from the peer's memory `addr` of the region with that key into one buffer, or
+    /// scattered over several. Its completion gives them back, with `context`.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv); -FI_ENOTCONN before the endpoint is connected; -FI_ENOSYS on an
+    /// endpoint without `FI_RMA` and `FI_READ`.
+    pub fn read(
+        &self,
+        buffers: impl Into<Buffers>,
+        addr: u64,
+        key: u64,
+        context: u64,
+    ) -> Result<(), Refused> {
+        let buffers = buffers.into();
+        let remote = Segment { addr, len: buffers.total_len() as u64, key };
+        self.readmsg(Receive { buffers, flags: OpFlags::empty(), context }, &[remote])
+    }
+
+    /// `fi_readmsg`: the same, with flags, from up to four pieces of the peer's memory.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); -FI_EBADFLAGS; -FI_EINVAL when local and remote lengths differ.
+    pub fn readmsg(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
+        self.0.read(receive, remote)
+    }
+
     /// `fi_cancel`: the oldest receive with this context that no message has reached completes with
     /// `FI_ECANCELED`.
     ///
@@ -230,6 +348,9 @@ impl Endpoint {
     }
 
     /// `fi_shutdown`: what is queued is still sent; then `FI_SHUTDOWN` comes, here and at the peer.
+    ///
+    /// It returns at once: keep the endpoint, and read the event queue until the endpoint's
+    /// [`Event::Shutdown`](crate::Event::Shutdown). Dropped before, it loses what is still queued.
     ///
     /// # Errors
     /// -FI_ENOTCONN before the endpoint is connected, -FI_EOPBADSTATE after a failed connection.
@@ -256,6 +377,14 @@ impl Endpoint {
     /// Where the endpoint is in its life.
     pub fn state(&self) -> State {
         self.0.state().unwrap_or(State::Disconnected)
+    }
+
+    /// The limits in time.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn limits(&self) -> Result<TimeLimits> {
+        self.0.limits()
     }
 
     /// Limits in time for what is still to come.

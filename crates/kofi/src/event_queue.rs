@@ -65,7 +65,8 @@ pub(crate) trait Requests: Send + Sync {
 /// What a look at the next event shows: all of it but the connection request itself.
 pub use kofi_core::event_queue::Event as PeekedEvent;
 
-/// An event queue: `fi_eq_open(3)`.
+/// An event queue: `fi_eq_open(3)`. Clones are the same queue.
+#[derive(Clone)]
 pub struct EventQueue(Arc<EqShared>);
 
 pub(crate) struct EqShared {
@@ -124,7 +125,14 @@ impl EqShared {
     /// Reads with `take` until it gives something other than a request that was withdrawn meanwhile.
     fn read_with(&self, take: impl Fn(&mut core_eq::EventQueue) -> Result<Entry>) -> Result<Event> {
         loop {
-            let entry = self.with(&take)?;
+            let (entry, full) = self.with(|queue| {
+                let full = queue.room() == 0;
+                take(queue).map(|entry| (entry, full))
+            })?;
+            if full {
+                // Another thread may have found no room for a request, and sleep.
+                self.waiter.notify();
+            }
             match self.event(entry) {
                 Err(Error::Empty | Error::Stale { .. }) => {}
                 other => return other,
@@ -213,10 +221,12 @@ impl EventQueue {
     /// # Errors
     /// As for [`sread`](Self::sread), without [`Error::ErrorAvailable`].
     pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> Result<Event> {
-        match self.sread(timeout) {
-            Err(Error::ErrorAvailable) => self.read_error(),
+        let read = || match self.0.read_with(core_eq::EventQueue::read) {
+            // Empty after all, if another reader has taken it.
+            Err(Error::ErrorAvailable) => self.0.read_with(core_eq::EventQueue::read_error),
             other => other,
-        }
+        };
+        self.0.waiter.sread("fi_eq_sread", timeout.into(), read)
     }
 
     /// `fi_eq_read` with `FI_PEEK`: a copy of the next event, which stays.

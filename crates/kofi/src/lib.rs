@@ -1,56 +1,105 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Open Fabrics Interfaces in Rust.
 //!
-//! Messages between processes, by the object model of `libfabric(7)` and on the wire with every
-//! program that uses libfabric's `tcp` provider. No `unsafe` is needed to use it: operations own
-//! their memory and give it back with their completion.
+//! Messages between processes, by the object model of `libfabric(7)`, and on the wire with libfabric's
+//! `tcp` provider (1.8 or later) for message endpoints (`FI_EP_MSG`). No `unsafe` is needed to use it:
+//! operations own their memory and give it back with their completion.
 //!
 //! # A server
 //!
 //! ```
-//! use kofi::{Event, EventQueue, Fabric, Hints, Result};
-//! # use std::time::Duration;
+//! use std::time::Duration;
 //!
-//! # fn server(client: impl FnOnce(kofi::Address) -> Result<()>) -> Result<()> {
-//! let hints = Hints::new().provider("tcp").source(([127, 0, 0, 1], 0));
-//! let info = kofi::getinfo(hints)?.remove(0);
-//! let fabric = Fabric::open(&info)?;
-//! let eq = fabric.event_queue(Default::default())?;
-//! let listener = fabric.passive_endpoint(&info)?.bind(&eq)?.listen()?;
-//! # client(listener.name()?)?;
-//! if let Event::ConnectionRequest(request) = eq.sread(Duration::from_secs(20))? {
-//!     let domain = fabric.domain(request.info())?;
-//!     let cq = domain.completion_queue(Default::default())?;
-//!     let endpoint = domain.endpoint_for(&request, &eq, &cq)?;
-//!     endpoint.recv(vec![0; 1024], 1)?;
-//!     let endpoint = endpoint.accept(b"welcome")?;
-//!     let message = cq.wait(Duration::from_secs(20))?.into_received();
-//!     # assert_eq!(message, b"hello");
-//!     endpoint.shutdown()?;
+//! use kofi::{Event, Fabric, Hints, Result};
+//!
+//! const TIME: Duration = Duration::from_secs(20);
+//!
+//! fn server(addr: kofi::Address, listening: impl FnOnce(kofi::Address)) -> Result<Vec<u8>> {
+//!     let info = kofi::getinfo(Hints::new().provider("tcp").source(addr))?.remove(0);
+//!     let fabric = Fabric::open(&info)?;
+//!     let eq = fabric.event_queue(Default::default())?;
+//!     let listener = fabric.passive_endpoint(&info)?.bind(&eq)?.listen()?;
+//!     listening(listener.name()?);
+//!     loop {
+//!         match eq.wait(TIME)? {
+//!             Event::ConnectionRequest(request) if request.data() == b"hello" => {
+//!                 let domain = fabric.domain(request.info())?;
+//!                 let cq = domain.completion_queue(Default::default())?;
+//!                 let endpoint = domain.endpoint_for(&request, &eq, &cq)?;
+//!                 endpoint.recv(vec![0; 1024], 1)?;
+//!                 let endpoint = endpoint.accept(b"welcome")?;
+//!                 let message = cq.wait(TIME)?.into_received()?;
+//!                 endpoint.shutdown()?;
+//!                 while !matches!(eq.wait(TIME)?, Event::Shutdown { .. }) {}
+//!                 return Ok(message);
+//!             }
+//!             Event::ConnectionRequest(request) => request.reject(b"say hello first")?,
+//!             other => println!("{other:?}"),
+//!         }
+//!     }
 //! }
-//! # Ok(()) }
-//! # fn main() -> Result<()> {
-//! #     let mut thread = None;
-//! #     server(|addr| {
-//! #         thread = Some(std::thread::spawn(move || -> Result<()> {
-//! #             let info = kofi::getinfo(Hints::new().dest(addr))?.remove(0);
-//! #             let fabric = Fabric::open(&info)?;
-//! #             let eq = fabric.event_queue(Default::default())?;
-//! #             let domain = fabric.domain(&info)?;
-//! #             let cq = domain.completion_queue(Default::default())?;
-//! #             let endpoint = domain.endpoint(&info, &eq, &cq)?.connect(b"")?;
-//! #             let Event::Connected { data, .. } = eq.sread(Duration::from_secs(20))? else { panic!() };
-//! #             assert_eq!(data, b"welcome");
-//! #             endpoint.send(b"hello", 1)?;
-//! #             assert!(cq.wait(Duration::from_secs(20))?.error.is_none());
-//! #             let Event::Shutdown { .. } = eq.sread(Duration::from_secs(20))? else { panic!() };
-//! #             Ok(())
-//! #         }));
-//! #         Ok(())
-//! #     })?;
-//! #     thread.unwrap().join().unwrap()
-//! # }
+//!
+//! fn client(server: kofi::Address, greeting: &[u8]) -> Result<Event> {
+//!     let info = kofi::getinfo(Hints::new().provider("tcp").dest(server))?.remove(0);
+//!     let fabric = Fabric::open(&info)?;
+//!     let eq = fabric.event_queue(Default::default())?;
+//!     let domain = fabric.domain(&info)?;
+//!     let cq = domain.completion_queue(Default::default())?;
+//!     let endpoint = domain.endpoint(&info, &eq, &cq)?.connect(greeting)?;
+//!     match eq.wait(TIME)? {
+//!         Event::Connected { .. } => {}
+//!         failed => return Ok(failed),
+//!     }
+//!     endpoint.send(b"a message", 1)?;
+//!     cq.wait(TIME)?.ok()?;
+//!     eq.wait(TIME)
+//! }
+//!
+//! let (address, listening) = std::sync::mpsc::channel();
+//! let server = std::thread::spawn(move || {
+//!     server(([127, 0, 0, 1], 0).into(), |addr| address.send(addr).unwrap())
+//! });
+//! let address = listening.recv().unwrap();
+//! let Event::Failed { data, .. } = client(address.clone(), b"hey")? else { panic!() };
+//! assert_eq!(data, b"say hello first");
+//! let Event::Shutdown { .. } = client(address, b"hello")? else { panic!() };
+//! assert_eq!(server.join().unwrap()?, b"a message");
+//! # Ok::<(), kofi::Error>(())
 //! ```
+//!
+//! `examples/server.rs` serves many clients in one loop, with a [`WaitSet`] over both queues and one
+//! [`Domain`] for all endpoints.
+//!
+//! # From libfabric
+//!
+//! | C | here |
+//! |---|---|
+//! | `fi_getinfo` | [`getinfo`], with [`Hints`] or a [`Query`]; [`explain`] says why an offer does not match |
+//! | `fi_fabric`, `fi_domain` | [`Fabric::open`], [`Fabric::domain`] |
+//! | `fi_eq_open`, `fi_eq_read`, `fi_eq_sread`, `fi_eq_readerr` | [`Fabric::event_queue`], [`EventQueue::read`], [`sread`](EventQueue::sread), [`read_error`](EventQueue::read_error); [`wait`](EventQueue::wait) is the last two in one |
+//! | `fi_cq_open`, `fi_cq_read`, … | [`Domain::completion_queue`], [`CompletionQueue`] likewise; [`poll`](CompletionQueue::poll) does not wait |
+//! | `fi_passive_ep`, `fi_pep_bind`, `fi_listen` | [`Fabric::passive_endpoint`], [`bind`](PassiveEndpoint::bind), [`listen`](BoundPassiveEndpoint::listen) |
+//! | `fi_endpoint`, `fi_ep_bind`, `fi_enable` | [`Domain::endpoint`], or [`Domain::endpoint_for`] a request |
+//! | `fi_connect`, `fi_accept`, `fi_reject` | [`Connector::connect`], [`Acceptor::accept`], [`ConnectionRequest::reject`] |
+//! | `fi_send`, `fi_recv`, `fi_inject`, … | [`Endpoint`] |
+//! | `fi_wait_open`, `fi_trywait`, `FI_GETWAIT` | [`Fabric::wait_set`], [`EventQueue::try_wait`], [`EventQueue::fd`] |
+//! | `fi_close` | dropping the object; `close` tells what it is still used by |
+//!
+//! A completion's `context` is what its operation was posted with: where endpoints share a queue, let
+//! it name the endpoint.
+//!
+//! # Errors
+//!
+//! A refused call changes nothing and gives back what it was given: memory in [`Refused`], objects in
+//! [`Returned`]; `?` turns both into [`Error`], which has the `FI_E*` number in [`Error::errno`]. What
+//! goes wrong later comes as an event ([`Event::Failed`], [`Event::Shutdown`] with its [`Reason`]) or
+//! with the completion ([`Completion::error`]).
+//!
+//! # Environment
+//!
+//! `FI_TCP_IFACE` names the only interface to use; `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`
+//! the ports of listeners that ask for any; `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`,
+//! `KOFI_DECISION_TIMEOUT_MS` and `KOFI_SHUTDOWN_TIMEOUT_MS` the [`TimeLimits`]. Warnings go to `tracing`.
 //!
 //! # What the types forbid
 //!
@@ -111,9 +160,9 @@
 //! # Waiting and progress
 //!
 //! Progress is manual (`FI_PROGRESS_MANUAL`): reading a queue, or waiting on it, moves everything
-//! along that feeds the queue. There is no thread. A process that waits uses no processor time, and
-//! each phase of a connection has a limit in time ([`TimeLimits`]), after which one event says what
-//! was wrong.
+//! along that feeds the queue. There is no thread. A process that waits uses no processor time.
+//! Connecting, the handshake at a listener and shutdown have limits in time ([`TimeLimits`]), after
+//! which one event says what was wrong; the decision on a request has one if it is set.
 //!
 //! With [`Hints::progress`]`(`[`Progress::Auto`]`)` each domain and each listener has a thread
 //! (`kofi-progress`), which serves peers while the application does something else. It sleeps while
@@ -123,12 +172,14 @@ mod buffer;
 mod clock;
 mod completion_queue;
 mod connection_request;
+mod counter;
 mod domain;
 mod endpoint;
 mod event_queue;
 mod fabric;
 pub mod future;
 mod getinfo;
+mod memory_region;
 mod passive_endpoint;
 mod progress;
 pub mod provider;
@@ -138,25 +189,29 @@ mod wait_set;
 
 pub use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
 pub use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
-pub use kofi_core::hints::Hints;
-pub use kofi_core::info::Info;
+pub use kofi_core::hints::{self, Hints};
+pub use kofi_core::info::{self, Info};
 pub use kofi_core::time::sread_timeout;
+pub use kofi_core::wire::WireError;
+pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
-    AddrFormat, Address, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason, Refusal,
-    RequestId, Result, State, Threading, TimeLimits, Version,
+    AddrFormat, Address, AvType, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason,
+    Refusal, RequestId, Result, State, Threading, TimeLimits, Version,
 };
 
 pub use buffer::{Buf, Buffers};
 pub use completion_queue::{Completion, CompletionQueue};
 pub use connection_request::ConnectionRequest;
+pub use counter::Counter;
 pub use domain::Domain;
 pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
 pub use future::{AsyncDomain, AsyncEndpoint, AsyncListener, block_on};
 pub use getinfo::{Outcome, Query, explain, getinfo};
+pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
-pub use provider::{Message, Receive, Refused};
+pub use provider::{Message, Receive, Refused, Region};
 pub use returned::Returned;
 pub use wait_set::WaitSet;

@@ -17,6 +17,7 @@ pub struct BoundPassiveEndpoint(Arc<dyn PassiveEndpointOps>);
 
 /// A passive endpoint that listens: connection requests come to its event queue. Dropped, it is
 /// closed; requests that were read stay good.
+#[must_use = "dropped, it is closed"]
 pub struct Listener(Arc<dyn PassiveEndpointOps>);
 
 impl PassiveEndpoint {
@@ -40,10 +41,10 @@ impl PassiveEndpoint {
     /// `fi_pep_bind`: events come to this queue.
     ///
     /// # Errors
-    /// -FI_EINVAL for a queue of another fabric.
-    pub fn bind(self, eq: &EventQueue) -> Result<BoundPassiveEndpoint> {
-        self.0.bind(eq, 0)?;
-        Ok(BoundPassiveEndpoint(self.0))
+    /// -FI_EINVAL for a queue of another fabric; the endpoint is given back.
+    pub fn bind(self, eq: &EventQueue) -> Result<BoundPassiveEndpoint, Returned<Self>> {
+        let result = self.0.bind(eq, 0);
+        Returned::check(self, result).map(|idle| BoundPassiveEndpoint(idle.0))
     }
 }
 
@@ -51,10 +52,18 @@ impl BoundPassiveEndpoint {
     /// `fi_control(FI_BACKLOG)`: how many connections the system is asked to queue.
     ///
     /// # Errors
-    /// -FI_EINVAL for zero.
-    pub fn backlog(self, backlog: usize) -> Result<Self> {
-        self.0.set_backlog(backlog)?;
-        Ok(self)
+    /// -FI_EINVAL for zero; the endpoint is given back.
+    pub fn backlog(self, backlog: usize) -> Result<Self, Returned<Self>> {
+        let result = self.0.set_backlog(backlog);
+        Returned::check(self, result)
+    }
+
+    /// `fi_getname`: the address, with its real port already.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn name(&self) -> Result<Address> {
+        self.0.name()
     }
 
     /// Limits in time for connection requests.

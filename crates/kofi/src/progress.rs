@@ -3,45 +3,19 @@
 //! that do not call in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use kofi_core::info::DomainAttr;
-use kofi_core::{Error, Instant, Progress, Result};
-use rustix::event::{PollFd, PollFlags, poll};
+use kofi_core::{Error, Progress, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tracing::warn;
 
-use crate::clock::now;
-use crate::wait::{Bell, Source, timespec};
-
-/// Wakes the thread of a source whose earliest deadline has changed, and stops it.
-pub(crate) struct Alarm {
-    bell: Bell,
-    stop: AtomicBool,
-    /// What the thread sleeps until, in nanoseconds; zero while it is awake and will look anyway.
-    until: AtomicU64,
-}
-
-impl Alarm {
-    pub(crate) fn new(call: &'static str) -> Result<Arc<Self>> {
-        let bell = Bell::new(call)?;
-        Ok(Arc::new(Self { bell, stop: AtomicBool::new(false), until: AtomicU64::new(0) }))
-    }
-
-    /// The source's earliest deadline is this, and there may be something to do at once that its
-    /// descriptor does not tell of. Called after anything that another thread does to the source.
-    pub(crate) fn note(&self, deadline: Option<Instant>, more: bool) {
-        let until = self.until.load(Ordering::SeqCst);
-        if (more && until > 0) || deadline.is_some_and(|at| at.nanos() < until) {
-            self.bell.ring();
-        }
-    }
-}
+use crate::wait::{Bell, Source};
 
 /// The thread. Dropped, it is stopped and joined.
 pub(crate) struct ProgressThread {
-    alarm: Arc<Alarm>,
+    stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,12 +25,13 @@ pub(crate) fn wanted(attr: &DomainAttr) -> bool {
 }
 
 impl ProgressThread {
-    /// Starts a thread that drives `source`, which tells `alarm` of its deadlines.
+    /// Starts a thread that drives `source`.
     ///
     /// # Errors
-    /// -FI_EAGAIN or -FI_ENOMEM when the system has no more threads.
-    pub(crate) fn start(call: &'static str, source: Arc<dyn Source>, alarm: Arc<Alarm>) -> Result<Self> {
-        let inside = alarm.clone();
+    /// -FI_EAGAIN or -FI_ENOMEM when the system has no more threads, -FI_EMFILE.
+    pub(crate) fn start(call: &'static str, source: Arc<dyn Source>) -> Result<Self> {
+        let stop = Arc::new(Bell::new(call)?);
+        let inside = stop.clone();
         let thread = Builder::new().name("kofi-progress".into()).spawn(move || run(&*source, &inside));
         let thread = thread.map_err(|error| Error::System {
             call,
@@ -64,14 +39,13 @@ impl ProgressThread {
             detail: "no thread for FI_PROGRESS_AUTO; raise RLIMIT_NPROC, or ask for FI_PROGRESS_MANUAL"
                 .into(),
         })?;
-        Ok(Self { alarm, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
 impl Drop for ProgressThread {
     fn drop(&mut self) {
-        self.alarm.stop.store(true, Ordering::SeqCst);
-        self.alarm.bell.ring();
+        self.stop.ring();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -80,29 +54,21 @@ impl Drop for ProgressThread {
     }
 }
 
-fn run(source: &dyn Source, alarm: &Alarm) {
+fn run(source: &dyn Source, stop: &Bell) {
     // Signals are for the application's threads, whose waits they end.
     if let Err(errno) = nix::sys::signal::SigSet::all().thread_block() {
         warn!(%errno, "the progress thread takes signals");
     }
-    while !alarm.stop.load(Ordering::SeqCst) {
-        alarm.until.store(0, Ordering::SeqCst);
-        alarm.bell.silence();
-        if alarm.stop.load(Ordering::SeqCst) {
-            return;
-        }
-        if source.drive() {
-            continue;
-        }
-        // Whoever sets a deadline after this line sees that we sleep, and one set before it is seen here.
-        alarm.until.store(u64::MAX, Ordering::SeqCst);
-        let deadline = source.deadline();
-        alarm.until.store(deadline.map_or(u64::MAX, Instant::nanos), Ordering::SeqCst);
-        let timeout = deadline.map(|at| timespec(at.until(now())));
+    loop {
+        // The source's descriptor tells of everything, also of what others left behind.
+        let more = source.drive();
+        let timeout = more.then(Timespec::default);
         let mut fds =
-            [PollFd::new(&alarm.bell, PollFlags::IN), PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)];
+            [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(_) if fds[0].revents().is_empty() => {}
+            Ok(_) => return,
+            Err(Errno::INTR) => {}
             Err(errno) => return warn!(%errno, "the progress thread cannot wait, and ends"),
         }
     }

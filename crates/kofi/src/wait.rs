@@ -24,10 +24,50 @@ use crate::clock::now;
 pub(crate) trait Source: Send + Sync {
     /// Does what can be done now. `true`: there is more, call again before sleeping.
     fn drive(&self) -> bool;
-    /// Becomes readable when there is something to do.
+    /// Becomes readable when there is something to do, also when that is because of the time.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// When there will be something to do in any case.
-    fn deadline(&self) -> Option<Instant>;
+}
+
+/// A timer that makes a source's descriptor readable. So it wakes also those who slept already when
+/// another thread made something due.
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// When it goes off; none once that has been seen.
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    /// An alarm among what `epoll` watches. Its events carry `mark`.
+    pub(crate) fn new(call: &'static str, epoll: &OwnedFd, mark: u64) -> Result<Self> {
+        let error = |errno| system(call, errno);
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(error)?;
+        // Edge triggered: it tells once each time, and is never read.
+        let (data, flags) = (epoll::EventData::new_u64(mark), epoll::EventFlags::IN | epoll::EventFlags::ET);
+        epoll::add(epoll, &timer, data, flags).map_err(error)?;
+        Ok(Self { timer, at: None })
+    }
+
+    /// Goes off at `at`, if not before that.
+    pub(crate) fn set(&mut self, at: Option<Instant>) {
+        let Some(at) = at.filter(|at| self.at.is_none_or(|known| *at < known)) else { return };
+        self.at = Some(at);
+        // All zeros switch a timer off.
+        let it_value = timespec(Duration::from_nanos(at.nanos().max(1)));
+        let value = Itimerspec { it_interval: timespec(Duration::ZERO), it_value };
+        // It fails for times that make no sense only.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value);
+    }
+
+    /// Goes off now: there is something to do that no event tells of.
+    pub(crate) fn ring(&mut self) {
+        self.set(Some(Instant::from_nanos(0)));
+    }
+
+    /// It went off, and whoever noticed does what is due.
+    pub(crate) fn seen(&mut self) {
+        self.at = None;
+    }
 }
 
 /// Locks, also after a panic of another thread: what a panic leaves is whole, since no machine call
@@ -87,60 +127,25 @@ impl AsFd for Bell {
 }
 
 /// An epoll descriptor for those who poll themselves: all that they have to wait for in one.
-pub(crate) struct Gathered {
-    all: OwnedFd,
-    timer: Mutex<Timer>,
-}
-
-#[derive(Default)]
-struct Timer {
-    fd: Option<OwnedFd>,
-    at: Option<Instant>,
-}
+pub(crate) struct Gathered(OwnedFd);
 
 impl Gathered {
     pub(crate) fn new(call: &'static str) -> Result<Self> {
-        let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(call, errno))?;
-        Ok(Self { all, timer: Mutex::default() })
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(Self).map_err(|errno| system(call, errno))
     }
 
     /// Adds a descriptor; doing it again changes nothing.
     pub(crate) fn add(&self, call: &'static str, fd: impl AsFd) -> Result<()> {
-        match epoll::add(&self.all, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN) {
+        match epoll::add(&self.0, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(system(call, errno)),
         }
-    }
-
-    /// Makes the descriptor readable at `at`, too.
-    pub(crate) fn set_timer(&self, call: &'static str, at: Option<Instant>) -> Result<()> {
-        let error = |errno| system(call, errno);
-        let mut timer = lock(&self.timer);
-        // One that has gone off is to be set anew, or to be switched off.
-        if timer.at == at && at.is_none_or(|at| at > now()) {
-            return Ok(());
-        }
-        if timer.fd.is_none() {
-            let new =
-                timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
-                    .map_err(error)?;
-            self.add(call, &new)?;
-            timer.fd = Some(new);
-        }
-        timer.at = at;
-        if let Some(fd) = timer.fd.as_ref() {
-            // All zeros switch a timer off; a moment that has passed is as good as a nanosecond from now.
-            let value = at.map(|at| at.until(now()).max(Duration::from_nanos(1))).unwrap_or_default();
-            let value = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(value) };
-            timerfd_settime(fd, TimerfdTimerFlags::empty(), &value).map_err(error)?;
-        }
-        Ok(())
     }
 }
 
 impl AsFd for Gathered {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.all.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -151,6 +156,13 @@ struct Polled {
     bell: Bell,
     /// Somebody wants to be woken by the bell.
     armed: AtomicBool,
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        // Closing does not take it out while a forked child has it open, too.
+        let _ = epoll::delete(&self.gathered.0, &self.bell);
+    }
 }
 
 /// Threads in blocking reads. Each has a bell of its own: none can take another's wake-up away.
@@ -257,6 +269,9 @@ impl Waiter {
             polled.gathered.add(call, source.fd())?;
         }
         sources.push(Arc::downgrade(source));
+        drop(sources);
+        // Who sleeps already does not know of it.
+        self.notify();
         Ok(())
     }
 
@@ -365,8 +380,9 @@ impl Waiter {
                 }
                 continue;
             }
-            let sources = self.sources();
             let sleeper = self.lie_down(call)?;
+            // What comes from here on wakes: entries and sources.
+            let sources = self.sources();
             match attempt() {
                 Err(Error::Empty) => {}
                 other => return other,
@@ -374,9 +390,8 @@ impl Waiter {
             if self.is_signaled(signals) {
                 return Err(Error::Empty);
             }
-            let wake = sources.iter().filter_map(|source| source.deadline()).chain(end).min();
             let asleep = now();
-            let interrupted = sleep(call, &sleeper.bell, &sources, wake)?;
+            let interrupted = sleep(call, &sleeper.bell, &sources, end)?;
             spin.slept(asleep);
             drop(sleeper);
             if interrupted {
@@ -399,9 +414,13 @@ impl Waiter {
         if !self.arm(is_empty) || more {
             return Err(Error::Empty);
         }
-        match &self.polled {
-            Some(polled) => polled.gathered.set_timer(call, self.deadline()),
-            None => Ok(()),
+        Ok(())
+    }
+
+    /// Somebody polls the descriptor already.
+    pub(crate) fn poll(&self) {
+        if let Some(polled) = &self.polled {
+            polled.armed.store(true, Ordering::SeqCst);
         }
     }
 
@@ -420,11 +439,6 @@ impl Waiter {
         }
         self.notify();
         false
-    }
-
-    /// When something will have to be done in any case.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.sources().iter().filter_map(|source| source.deadline()).min()
     }
 
     /// The descriptor to poll after [`try_wait`](Self::try_wait).

@@ -44,6 +44,8 @@ impl WaitSet {
     }
 
     pub(crate) fn add(&self, member: Arc<dyn Member>) {
+        // Who waits for the set already is woken by this queue, too.
+        member.waiter().poll();
         let mut members = lock(&self.members);
         members.retain(|known| known.strong_count() > 0);
         members.push(Arc::downgrade(&member));
@@ -102,7 +104,7 @@ impl WaitSet {
         if ready {
             return Err(Error::Empty);
         }
-        self.gathered.set_timer("fi_trywait", sources.iter().filter_map(|source| source.deadline()).min())
+        Ok(())
     }
 
     /// One descriptor for all queues of the set: after [`try_wait`](Self::try_wait) it is readable

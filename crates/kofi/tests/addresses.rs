@@ -15,7 +15,7 @@ fn loopbacks() -> Vec<SocketAddr> {
     let mut all = vec![loopback()];
     match std::net::TcpListener::bind(six) {
         Ok(_) => all.push(six),
-        Err(error) => println!("skipped: no IPv6 loopback ({error})"),
+        Err(error) => common::say(&format!("skipped: no IPv6 loopback ({error})")),
     }
     all
 }
@@ -79,7 +79,7 @@ fn a_link_local_address_keeps_its_scope() {
         _ => None,
     });
     let Some(addr) = scoped else {
-        println!("skipped: no interface has a link-local address");
+        common::say("skipped: no interface has a link-local address");
         return;
     };
     assert_ne!(addr.scope_id(), 0);
@@ -144,7 +144,7 @@ fn an_address_that_is_taken_is_refused() {
     let taken = listener.name().unwrap().socket_addr().unwrap();
     let info = kofi::getinfo(Hints::new().source(taken)).unwrap().remove(0);
     let second = server.fabric.passive_endpoint(&info);
-    let error = match second.and_then(|second| second.bind(&server.eq)) {
+    let error = match second.and_then(|second| Ok(second.bind(&server.eq)?)) {
         Err(error) => error,
         Ok(second) => second.listen().unwrap_err().error,
     };

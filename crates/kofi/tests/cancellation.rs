@@ -519,7 +519,7 @@ fn waiting_for_queues_can_be_dropped(runtime: Runtime) {
             };
             let message = message.unwrap();
             assert_eq!(message.context, most as u64);
-            assert_eq!(message.into_received(), b"message");
+            assert_eq!(message.into_received().unwrap(), b"message");
             ready
         })
         .await;

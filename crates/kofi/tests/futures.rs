@@ -220,7 +220,7 @@ fn queues_are_awaited(runtime: Runtime) {
             assert_eq!(client.cq.next_completion().await.unwrap().context, 2);
         })
         .await;
-        assert_eq!(message.unwrap().into_received(), b"message");
+        assert_eq!(message.unwrap().into_received().unwrap(), b"message");
         // Error entries are completions and events, too.
         accepted.recv(vec![0; 8], 3).unwrap();
         accepted.cancel(3).unwrap();

@@ -84,7 +84,7 @@ fn without_a_wait_object_there_is_no_wait() {
     assert_eq!(pair.server.eq.sread(Duration::ZERO).unwrap_err().errno(), Errno::ENOSYS);
     assert_eq!(pair.server.cq.sread(Duration::ZERO).unwrap_err().errno(), Errno::ENOSYS);
     assert_eq!(pair.server.eq.fd().unwrap_err().errno(), Errno::ENOSYS);
-    pair.connect();
+    let _connected = pair.connect();
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_signal_ends_a_wait_and_loses_nothing() {
         }
         empty(waiting.join().unwrap());
     });
-    pair.connect();
+    let _connected = pair.connect();
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn no_wake_up_is_lost_between_threads() {
                     endpoint.recv(vec![0; 8], round).unwrap();
                     let done = cq.wait(PATIENCE).unwrap();
                     assert_eq!(done.context, round);
-                    assert_eq!(done.into_received(), round.to_le_bytes());
+                    assert_eq!(done.into_received().unwrap(), round.to_le_bytes());
                     endpoint.inject(&round.to_le_bytes()).unwrap();
                 }
             });
@@ -156,7 +156,10 @@ fn no_wake_up_is_lost_between_threads() {
                 client.inject(&round.to_le_bytes()).unwrap();
             }
             for _ in 0..2 {
-                assert_eq!(pair.client.cq.wait(PATIENCE).unwrap().into_received(), round.to_le_bytes());
+                assert_eq!(
+                    pair.client.cq.wait(PATIENCE).unwrap().into_received().unwrap(),
+                    round.to_le_bytes()
+                );
             }
         }
     });
@@ -182,14 +185,14 @@ fn descriptors_wake_for_everything() {
         scope.spawn(|| {
             for round in 0..ROUNDS {
                 server.recv(vec![0; 8], round).unwrap();
-                assert_eq!(wait(&pair.server.cq).into_received(), round.to_le_bytes());
+                assert_eq!(wait(&pair.server.cq).into_received().unwrap(), round.to_le_bytes());
                 server.inject(&round.to_le_bytes()).unwrap();
             }
         });
         for round in 0..ROUNDS {
             client.recv(vec![0; 8], round).unwrap();
             client.inject(&round.to_le_bytes()).unwrap();
-            assert_eq!(wait(&pair.client.cq).into_received(), round.to_le_bytes());
+            assert_eq!(wait(&pair.client.cq).into_received().unwrap(), round.to_le_bytes());
         }
     });
     // Idle, the descriptor sleeps: no spinning.
@@ -251,13 +254,33 @@ fn a_wait_set_waits_for_any_of_its_queues() {
         server.inject(b"hello").unwrap();
         waiting.join().unwrap().unwrap();
     });
-    assert_eq!(cq.read().unwrap().into_received(), b"hello");
+    assert_eq!(cq.read().unwrap().into_received().unwrap(), b"hello");
     // Blocking reads work on queues of a set, too (slide 5 of the deck).
     empty(eq.sread(Duration::from_millis(5)));
     let set = set.close().unwrap_err();
     assert_eq!(set.error.errno(), Errno::EBUSY);
     drop((client, eq, cq));
     set.object.close().unwrap();
+}
+
+/// A queue that is opened into a set in which somebody waits.
+#[test]
+fn a_wait_set_learns_of_new_queues() {
+    let (server, _listener) = server_at(loopback(), WaitObj::Unspec);
+    let set = server.fabric.wait_set().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let start = Instant::now();
+            (set.wait(Duration::from_secs(3)), start.elapsed())
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let attr = EqAttr { flags: OpFlags::WRITE, ..EqAttr::default() };
+        let eq = server.fabric.event_queue_in(&set, attr).unwrap();
+        eq.write(Fid(7), 3, b"entry", OpFlags::empty()).unwrap();
+        let (result, time) = waiting.join().unwrap();
+        result.unwrap();
+        assert!(time < Duration::from_secs(2), "asleep for {time:?}");
+    });
 }
 
 /// Waiting takes no processor time, with a connection, after its peer has shut it down, and with

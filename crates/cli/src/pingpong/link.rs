@@ -2,6 +2,7 @@
 //! The connection whose messages are measured.
 
 use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use kofi::{
     Caps, Completion, CompletionQueue, Connector, CqAttr, Domain, Endpoint, EpType, EqAttr, Error, Event,
@@ -17,8 +18,12 @@ use crate::failure::{Failure, Result};
 const FIN: &[u8; 4] = b"fin\0";
 /// Receives have room for `fi_pingpong`'s own words, too.
 const SMALLEST_RECEIVE: usize = 64;
-/// Empty reads of a queue before it is waited on: some 100 microseconds.
-const READS: u32 = 256;
+/// How long a queue is read again and again before it is waited on: several times what waking up
+/// takes. With less, a side that sleeps once is so late with its answer that the other one sleeps, too,
+/// and so on for ever.
+const SPIN: Duration = Duration::from_micros(300);
+/// Empty reads between two looks at the clock.
+const READS: u32 = 16;
 
 pub(super) struct Link {
     endpoint: Endpoint,
@@ -187,7 +192,7 @@ impl Link {
         let [transmit, receive] = &self.queues;
         let _ = self.complete(transmit, "the completion of the last message")?;
         let last = self.complete(receive, "the peer's last message")?;
-        if last.into_received() != FIN {
+        if last.into_received().ok().as_deref() != Some(FIN.as_slice()) {
             return Err(Failure::Run(
                 "wanted \"fin\" as the peer's last message, found another; give both sides the same -I and -S".into(),
             ));
@@ -202,16 +207,17 @@ impl Link {
     /// It is looked for again and again at first, since sleeping and waking up would be measured
     /// otherwise; but not for long, since the peer may need this processor.
     fn complete(&self, queue: &CompletionQueue, wanted: &str) -> Result<Completion> {
-        let mut reads = 0;
+        let mut reads = 0u32;
+        let mut since = None;
         let completion = loop {
             match queue.poll() {
-                Err(Error::Empty) if reads < READS => {
-                    reads += 1;
-                    std::hint::spin_loop();
-                }
-                Err(Error::Empty) => break queue.wait(STEP),
+                Err(Error::Empty) => reads = reads.wrapping_add(1),
                 other => break other,
             }
+            if reads.is_multiple_of(READS) && since.get_or_insert_with(Instant::now).elapsed() > SPIN {
+                break queue.wait(STEP);
+            }
+            std::hint::spin_loop();
         };
         match completion {
             Ok(Completion { error: Some(error), .. }) => Err(self.failed(wanted, &error.errno)),

@@ -72,9 +72,10 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "TYPE", value_enum, ignore_case = true, default_value_t)]
     endpoint: Endpoint,
     /// Round trips for each size [with a peer: 10, otherwise: 1000]
-    #[arg(short = 'I', long, value_name = "N")]
+    #[arg(short = 'I', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
-    /// Only this message size in bytes, or `all` from 0 to 6 MiB [64, 256, 1k, 4k, 64k, 1m]
+    /// Only this message size, in bytes or as 4k or 1m, or `all` from 0 to 6 MiB [64, 256, 1k, 4k,
+    /// 64k, 1m]
     #[arg(short = 'S', long, value_name = "SIZE", value_parser = Sizes::parse)]
     size: Option<Sizes>,
     /// Check the contents of each message
@@ -128,9 +129,19 @@ impl Sizes {
             return Ok(Self::All);
         }
         let most = i32::MAX;
-        let size = text.parse().ok().filter(|size| i32::try_from(*size).is_ok());
-        size.map(Self::One).ok_or_else(|| format!("wanted a number of bytes up to {most}, or `all`"))
+        size(text).filter(|size| i32::try_from(*size).is_ok()).map(Self::One).ok_or_else(|| {
+            format!("wanted a number of bytes up to {most}, as 64, 4k (KiB) or 1m (MiB), or `all`")
+        })
     }
+}
+
+/// A number of bytes, or with a suffix of KiB or MiB, as the report writes them.
+fn size(text: &str) -> Option<usize> {
+    let (number, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1 << 10),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |number| (number, 1 << 20)),
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
 impl Options {
@@ -253,9 +264,7 @@ fn side(options: &Options, control: &mut Control, iterations: u32, report: Optio
     for size in options.sizes() {
         options.say(role, || format!("{iterations} iterations of {size} bytes"));
         let row = measure(control, &mut link, size, iterations)?;
-        if let Some(report) = &mut report
-            && row.sent > 0
-        {
+        if let Some(report) = &mut report {
             report.row(&row)?;
         }
     }
@@ -311,7 +320,12 @@ mod tests {
     #[test]
     fn sizes_are_those_of_fi_pingpong() {
         assert_eq!(options(&[]).sizes(), DEFAULT_SIZES);
-        assert_eq!(options(&["-S", "17"]).sizes(), [17]);
+        for (text, size) in
+            [("17", 17), ("0", 0), ("1k", 1024), ("4K", 4096), ("1m", 1 << 20), ("2M", 2 << 20), ("0k", 0)]
+        {
+            assert_eq!(options(&["-S", text]).sizes(), [size]);
+        }
+        assert_eq!(options(&["-S", "2097151k"]).largest(), 2_097_151 << 10);
         let all = options(&["-S", "ALL"]).sizes();
         assert_eq!(all[..8], [0, 1, 2, 3, 4, 6, 8, 12]);
         assert_eq!((all.len(), all.last()), (46, Some(&LARGEST)));
@@ -324,8 +338,10 @@ mod tests {
             options(&["-p", "tcp", "-e", "msg", "-m", "msg", "-c", "-6", "-v", "-I", "3", "-P", "5", "h"]);
         assert_eq!((options.iterations, options.port, options.host.as_deref()), (Some(3), 5, Some("h")));
         assert!(options.check && options.ipv6 && options.verbose);
-        assert!(Cli::try_parse_from(["pingpong", "-S", "2147483648"]).is_err());
-        assert!(Cli::try_parse_from(["pingpong", "-S", "-1"]).is_err());
+        for size in ["2147483648", "-1", "2097152k", "2048m", "18446744073709551615k", "k", "1g", "1kk", ""] {
+            assert!(Cli::try_parse_from(["pingpong", "-S", size]).is_err(), "{size}");
+        }
+        assert!(Cli::try_parse_from(["pingpong", "-I", "0"]).is_err());
         assert!(Cli::try_parse_from(["pingpong", "--server", "host"]).is_err());
     }
 }

@@ -18,7 +18,7 @@ use kofi::{
 use crate::failure::{Failure, Result};
 use stage::{Actor, Arg, Stage};
 
-/// The wait of the deck: `fi_eq_sread(eq, …, 20000, FI_TIME_MS)`.
+/// The longest wait, as it is shown: `fi_eq_sread(eq, …, 20000, FI_TIME_MS)`.
 const WAIT: Duration = Duration::from_millis(20_000);
 
 // What the two sides say to each other.
@@ -44,12 +44,12 @@ Examples:
   kofi                        the tour on 127.0.0.1
   kofi tour --ipv6            the same on ::1
   kofi tour --bind 192.0.2.7  on an address of this host
-  kofi tour --json            one JSON object a line, for programs
+  kofi tour --json            each call, event and completion as a JSON object, for programs
 
 Exit codes: 0 all went as it should, 1 something did not (stderr says what), 2 wrong usage.")]
 pub(crate) struct Options {
-    /// Print one JSON object a line: each call, event and completion
-    #[arg(long)]
+    /// Print one JSON object a line
+    #[arg(long, global = true)]
     json: bool,
     /// Use ::1 instead of 127.0.0.1
     #[arg(long, short = '6')]
@@ -130,7 +130,7 @@ fn initialize(
     Ok((info, fabric, domain))
 }
 
-/// `fi_eq_open` with the deck's attributes.
+/// `fi_eq_open` with room for 10 events.
 fn open_eq(actor: &Actor, fabric: &kofi::Fabric) -> Result<EventQueue> {
     let args = [
         ("fabric", Arg::name("fabric")),
@@ -269,7 +269,7 @@ fn sent(actor: &Actor, cq: &CompletionQueue, wanted: &str, context: u64) -> Resu
 /// Shows the completion of a receive, whose bytes must be these.
 fn received(actor: &Actor, completion: Completion, expected: &[u8]) -> Result<Option<u64>> {
     let (flags, context, data) = (completion.flags, completion.context, completion.data);
-    let bytes = completion.into_received();
+    let bytes = completion.into_received().map_err(|error| Failure::Run(error.to_string()))?;
     if bytes != expected {
         let same = bytes.iter().zip(expected).take_while(|(found, wanted)| found == wanted).count();
         let (found, wanted) = (bytes.len(), expected.len());

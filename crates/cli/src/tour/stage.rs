@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
@@ -29,13 +30,15 @@ impl Arg {
     pub(super) fn text(bytes: &[u8]) -> Self {
         Self::Text(bytes.to_vec())
     }
+}
 
-    fn value(&self) -> Value {
+impl Serialize for Arg {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Name(name) if name == "NULL" => Value::Null,
-            Self::Name(name) => name.as_str().into(),
-            Self::Number(number) | Self::Hex(number) => (*number).into(),
-            Self::Text(bytes) => String::from_utf8_lossy(bytes).into(),
+            Self::Name(name) if name == "NULL" => serializer.serialize_none(),
+            Self::Name(name) => serializer.serialize_str(name),
+            Self::Number(number) | Self::Hex(number) => serializer.serialize_u64(*number),
+            Self::Text(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
         }
     }
 }
@@ -48,6 +51,39 @@ impl Display for Arg {
             Self::Hex(number) => write!(f, "{number:#x}"),
             Self::Text(bytes) => write!(f, "{:?}", String::from_utf8_lossy(bytes)),
         }
+    }
+}
+
+/// Members of a JSON object, in order.
+struct Object<'a>(Vec<(&'a str, Member<'a>)>);
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Member<'a> {
+    Value(Value),
+    Arg(&'a Arg),
+    Object(Object<'a>),
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, member)| (name, member)))
+    }
+}
+
+impl<'a> Object<'a> {
+    fn with(mut self, name: &'a str, value: impl Into<Value>) -> Self {
+        self.0.push((name, Member::Value(value.into())));
+        self
+    }
+
+    fn and(mut self, fields: Fields<'a>) -> Self {
+        self.0.extend(fields.iter().map(|(name, arg)| (*name, Member::Arg(arg))));
+        self
+    }
+
+    fn write(&self) -> Result {
+        Ok(writeln!(anstream::stdout(), "{}", serde_json::to_string(self)?)?)
     }
 }
 
@@ -106,18 +142,15 @@ impl Stage {
     pub(super) fn finish(&self, place: impl Display) -> Result {
         let Counts { calls, events, completions } = self.lock().counts;
         let elapsed = self.start.elapsed();
-        let mut out = anstream::stdout().lock();
         if self.json {
-            let line = json!({
-                "kind": "summary", "ok": true, "address": place.to_string(), "calls": calls, "events": events,
-                "completions": completions, "seconds": elapsed.as_secs_f64(),
-            });
-            writeln!(out, "{line}")?;
+            let line = Object(Vec::new()).with("kind", "summary").with("ok", true);
+            let line = line.with("address", place.to_string()).with("calls", calls).with("events", events);
+            line.with("completions", completions).with("seconds", elapsed.as_secs_f64()).write()?;
         } else {
             let bold = Style::new().bold();
             writeln!(
-                out,
-                "\n{bold}The whole deck on {place}: {calls} calls, {events} events and {completions} completions \
+                anstream::stdout(),
+                "\n{bold}The tour on {place}: {calls} calls, {events} events and {completions} completions \
                  as they should be, in {:.1} ms.{bold:#}",
                 elapsed.as_secs_f64() * 1e3,
             )?;
@@ -192,10 +225,7 @@ impl Actor {
     pub(super) fn returned(&self, call: &'static str, error: &kofi::Error) -> Result {
         let errno = error.errno();
         if self.stage.json {
-            let mut line = self.line("return");
-            line.insert("call".into(), call.into());
-            line.insert("returned".into(), (-errno.raw()).into());
-            return self.write_json(&line);
+            return self.line("return").with("call", call).with("returned", -errno.raw()).write();
         }
         self.write(format_args!("  {call} = -{errno:?}"))
     }
@@ -208,13 +238,12 @@ impl Actor {
     fn show_call(&self, call: &'static str, args: Fields<'_>, returned: Option<(i32, String)>) -> Result {
         self.stage.lock().counts.calls += 1;
         if self.stage.json {
-            let mut line = self.line("call");
-            line.insert("call".into(), call.into());
-            line.insert("args".into(), object(args));
-            if let Some((returned, _)) = returned {
-                line.insert("returned".into(), returned.into());
-            }
-            return self.write_json(&line);
+            let mut line = self.line("call").with("call", call);
+            line.0.push(("args", Member::Object(Object(Vec::new()).and(args))));
+            return match returned {
+                Some((returned, _)) => line.with("returned", returned).write(),
+                None => line.write(),
+            };
         }
         let args: Vec<_> = args.iter().map(|(_, arg)| arg.to_string()).collect();
         let dim = Style::new().dimmed();
@@ -234,38 +263,22 @@ impl Actor {
         self.show("completion", "flags", &flags.to_string().replace(", ", " | "), fields)
     }
 
-    fn show(&self, kind: &str, key: &str, name: &str, fields: Fields<'_>) -> Result {
+    fn show(&self, kind: &str, key: &'static str, name: &str, fields: Fields<'_>) -> Result {
         if self.stage.json {
-            let mut line = self.line(kind);
-            line.insert(key.into(), name.into());
-            if let Value::Object(fields) = object(fields) {
-                line.extend(fields);
-            }
-            return self.write_json(&line);
+            return self.line(kind).with(key, name).and(fields).write();
         }
         let fields: String = fields.iter().map(|(name, arg)| format!("  {name} {arg}")).collect();
         let style = self.style.bold();
         self.write(format_args!("  {style}<- {name}{style:#}{fields}"))
     }
 
-    fn line(&self, kind: &str) -> Map<String, Value> {
-        let mut line = Map::new();
-        line.insert("kind".into(), kind.into());
-        line.insert("section".into(), self.stage.lock().section.into());
-        line.insert("side".into(), self.name.into());
-        line
-    }
-
-    fn write_json(&self, line: &Map<String, Value>) -> Result {
-        Ok(writeln!(anstream::stdout(), "{}", serde_json::to_string(line)?)?)
+    fn line<'a>(&self, kind: &str) -> Object<'a> {
+        let section = self.stage.lock().section;
+        Object(Vec::new()).with("kind", kind).with("section", section).with("side", self.name)
     }
 
     fn write(&self, text: impl Display) -> Result {
         let style = self.style;
         Ok(writeln!(anstream::stdout(), "  {style}{}{style:#}  {text}", self.name)?)
     }
-}
-
-fn object(fields: Fields<'_>) -> Value {
-    Value::Object(fields.iter().map(|(name, arg)| ((*name).to_owned(), arg.value())).collect())
 }

@@ -2,7 +2,8 @@
 //! `kofi-sim`: random schedules in the simulated network.
 
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,6 +38,13 @@ struct Options {
     threads: Option<usize>,
 }
 
+/// How often the watch looks.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a schedule may take; mostly it is less than a thousandth of this.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What a thread works on when it has no seed.
+const IDLE: u64 = u64::MAX;
+
 thread_local! {
     static SEED: Cell<u64> = const { Cell::new(0) };
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
@@ -62,15 +70,36 @@ extern "C" fn aborted(_: libc::c_int) {
 }
 
 /// Runs one schedule; gives what was violated.
-fn run(seed: u64, trace: bool) -> Result<Tally, String> {
+fn run<R>(seed: u64, schedule: impl FnOnce(u64) -> R + core::panic::UnwindSafe) -> Result<R, String> {
     SEED.set(seed);
-    std::panic::catch_unwind(|| campaign::run(seed, trace)).map_err(|_| PANIC.take())
+    std::panic::catch_unwind(|| schedule(seed)).map_err(|_| PANIC.take())
 }
 
+/// A machine that never comes back cannot be interrupted: say which seed, and end.
+fn watch(seeds: &[AtomicU64], stop: &AtomicBool) {
+    let mut before: Vec<(u64, u32)> = vec![(0, 0); seeds.len()];
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(TICK);
+        for (seed, (last, ticks)) in seeds.iter().zip(&mut before) {
+            let now = seed.load(Ordering::Relaxed);
+            *ticks = if now == *last && now != IDLE { *ticks + 1 } else { 0 };
+            *last = now;
+            if TICK * *ticks >= PATIENCE {
+                println!("1 violation: seed {now}: it does not come to an end");
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+/// Runs one schedule again and shows what happens.
 fn replay(seed: u64) -> ExitCode {
-    match run(seed, true) {
-        Ok(tally) => {
-            println!("seed {seed}: {tally:?}");
+    match run(seed, campaign::replay) {
+        Ok((tally, lines)) => {
+            for line in lines {
+                println!("{line}");
+            }
+            println!("seed {seed}: no violation: {tally:?}");
             ExitCode::SUCCESS
         }
         Err(violation) => {
@@ -98,8 +127,12 @@ fn main() -> ExitCode {
     let total = Mutex::new((0, Tally::default()));
     let violation = Mutex::new(None);
     let began = std::time::Instant::now();
+    let threads = options.threads.unwrap_or(cores).max(1);
+    let seeds: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(IDLE)).collect();
+    let (running, finished) = (AtomicUsize::new(threads), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.unwrap_or(cores).max(1) {
+        scope.spawn(|| watch(&seeds, &finished));
+        for current in &seeds {
             scope.spawn(|| {
                 let (mut count, mut tally) = (0, Tally::default());
                 while !stop.load(Ordering::Relaxed) {
@@ -108,7 +141,8 @@ fn main() -> ExitCode {
                         break;
                     }
                     let seed = from.wrapping_add(number);
-                    match run(seed, false) {
+                    current.store(seed, Ordering::Relaxed);
+                    match run(seed, |seed| campaign::run(seed, false)) {
                         Ok(one) => {
                             count += 1;
                             tally.add(&one);
@@ -121,9 +155,13 @@ fn main() -> ExitCode {
                         }
                     }
                 }
+                current.store(IDLE, Ordering::Relaxed);
                 if let Ok(mut total) = total.lock() {
                     total.0 += count;
                     total.1.add(&tally);
+                }
+                if running.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    finished.store(true, Ordering::Relaxed);
                 }
             });
         }
@@ -132,7 +170,7 @@ fn main() -> ExitCode {
     let (count, tally) = total.into_inner().unwrap_or_default();
     println!(
         "{count} schedules from seed {from} in {took:.1} s ({:.0}/s): {} things happened in {:.0} s of virtual time, \
-         {} connections made, {} refused, {} sends, {} messages, {} operations cancelled or truncated",
+         {} connections made, {} refused, {} sends, {} messages, {} reads and writes, {} operations cancelled or truncated",
         count as f64 / took,
         tally.happened,
         tally.virtual_time as f64 / 1e9,
@@ -140,6 +178,7 @@ fn main() -> ExitCode {
         tally.failures,
         tally.sends,
         tally.messages,
+        tally.accesses,
         tally.errors,
     );
     match violation.into_inner().ok().flatten() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The driver: a plain loop around the machines, as `kofi_core::domain` describes it.
 
-use kofi_core::message::{Place, Segment, Step};
+use kofi_core::message::{Memory, Place, Segment, Step};
 use kofi_core::{Errno, Event as CoreEvent, Instant, State, TransportCommand};
 
 use super::network::{End, Found, Owner, Task};
-use super::{Fid, Simulator, Tag};
+use super::{DomainObject, Fid, Simulator, Tag};
 use crate::allocator::inside;
 use crate::world::{Domain, Endpoint, PassiveEndpoint, Request};
 
@@ -91,13 +91,27 @@ impl Simulator {
     /// Reads and writes once, as far as the transport and the machine let it.
     fn drive(&mut self, ep: Endpoint) {
         let Some(end) = self.endpoints.get(ep.0).and_then(|endpoint| endpoint.link.end) else { return };
-        let again = self.drive_reads(ep, end) | self.drive_writes(ep, end);
+        self.deliver(ep);
+        let mut again = self.drive_reads(ep, end);
+        self.deliver(ep);
+        again |= self.drive_writes(ep, end);
         if let Some(endpoint) = self.endpoints.get(ep.0) {
             let domain = endpoint.domain;
             self.pump(domain);
         }
         if again {
             self.wake(ep);
+        }
+    }
+
+    /// Copies messages that were kept to receives that were posted since.
+    fn deliver(&mut self, ep: Endpoint) {
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return };
+        let id = endpoint.id;
+        while let Some((place, bytes)) = inside(|| domain.machine.poll_kept(id)) {
+            fill(&mut domain.memory, &mut domain.regions, place, bytes);
+            inside(|| domain.machine.delivered(id));
         }
     }
 
@@ -135,7 +149,7 @@ impl Simulator {
                 }
                 Step::Place(place) => {
                     let staged = &link.staging[link.taken..][..place.len as usize];
-                    fill(&mut domain.memory, place, staged);
+                    fill(&mut domain.memory, &mut domain.regions, place, staged);
                     link.taken += place.len as usize;
                     inside(|| machine.placed(id, place.len));
                     continue;
@@ -160,7 +174,7 @@ impl Simulator {
                     if let Some(place) = plan.direct {
                         let direct = rest.len().min(place.len as usize);
                         let place = Place { len: direct as u64, ..place };
-                        fill(&mut domain.memory, place, &rest[..direct]);
+                        fill(&mut domain.memory, &mut domain.regions, place, &rest[..direct]);
                         inside(|| machine.placed(id, direct as u64));
                         rest = &rest[direct..];
                     }
@@ -182,7 +196,12 @@ impl Simulator {
                         match inside(|| machine.take(id, staged)) {
                             Step::Used(used) => link.taken += used,
                             Step::Place(place) => {
-                                fill(&mut domain.memory, place, &staged[..place.len as usize]);
+                                fill(
+                                    &mut domain.memory,
+                                    &mut domain.regions,
+                                    place,
+                                    &staged[..place.len as usize],
+                                );
                                 link.taken += place.len as usize;
                                 inside(|| machine.placed(id, place.len));
                             }
@@ -199,6 +218,9 @@ impl Simulator {
                 Found::End => {
                     trace.add(network.now, || format!("ep {}: end of stream", ep.0));
                     inside(|| machine.end_of_stream(id));
+                    if machine.has_unreceived(id) {
+                        inside(|| machine.half_closed(id, now));
+                    }
                     return false;
                 }
                 Found::Error(errno) => {
@@ -212,6 +234,7 @@ impl Simulator {
 
     /// Gives whether there is more to write.
     fn drive_writes(&mut self, ep: Endpoint, end: End) -> bool {
+        let now = self.instant();
         let Self { endpoints, domains, network, trace, scratch, plan, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return false };
         let Some(domain) = domains.get_mut(endpoint.domain.0) else { return false };
@@ -221,16 +244,20 @@ impl Simulator {
         }
         inside(|| domain.machine.plan_write(id, plan));
         scratch.clear();
+        // More than the transport can take at once need not be gathered.
+        let most = network.most_written();
         for segment in plan.segments() {
             match *segment {
                 Segment::Bytes { start, len } => {
                     scratch.extend_from_slice(&plan.bytes()[start..start + len]);
                 }
-                Segment::Payload(place) => gather(&domain.memory, place, scratch),
-            }
-            // More than the transport could ever hold need not be gathered.
-            if scratch.len() > 256 * 1024 {
-                break;
+                Segment::Payload(place) => {
+                    let len = place.len.min(most.saturating_sub(scratch.len()) as u64);
+                    gather(domain, Place { len, ..place }, scratch);
+                    if len < place.len {
+                        break;
+                    }
+                }
             }
         }
         if scratch.is_empty() {
@@ -260,7 +287,10 @@ impl Simulator {
                 // What has arrived before is still there to be read; then reading will tell, too.
                 trace.add(network.now, || format!("ep {}: write: {errno:?}", ep.0));
                 link.write_failed = true;
-                if network.readable(end) == 0 {
+                inside(|| domain.machine.write_failed(id));
+                if domain.machine.has_unreceived(id) {
+                    inside(|| domain.machine.half_closed(id, now));
+                } else if network.readable(end) == 0 {
                     inside(|| domain.machine.transport_failed(id, errno));
                 }
                 false
@@ -271,7 +301,11 @@ impl Simulator {
     /// Takes what a domain has to say, after each command and input.
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
-        while let Some((id, TransportCommand::Close)) = inside(|| object.machine.poll_transport()) {
+        object.most_remote = object.most_remote.max(object.machine.peer_completions());
+        // The network keeps what was sent, whatever comes after: there is no need to linger.
+        while let Some((id, TransportCommand::Close | TransportCommand::Finish)) =
+            inside(|| object.machine.poll_transport())
+        {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
                 && let Some(endpoint) = self.endpoints.get_mut(ep.0)
@@ -289,15 +323,20 @@ impl Simulator {
             }
         }
         while let Some(op) = inside(|| object.machine.poll_released()) {
-            if let Some(memory) = object.memory.get_mut(op.index()) {
-                memory.clear();
-            }
+            object.forget(op);
         }
         if let Some(at) = object.machine.next_deadline()
             && object.timer.is_none_or(|timer| at < timer)
         {
             object.timer = Some(at);
             self.network.at(at.nanos(), Task::DomainTimer(domain.0));
+        }
+        while let Some(object) = self.domains.get_mut(domain.0)
+            && let Some(id) = inside(|| object.machine.poll_resumed())
+        {
+            if let Some(ep) = object.endpoints.get(id.index()).copied().flatten() {
+                self.wake(ep);
+            }
         }
     }
 
@@ -460,9 +499,13 @@ fn self_out_of_memory(fail: &mut u64) -> bool {
 }
 
 /// Copies `bytes` to their place.
-fn fill(memory: &mut [Vec<Vec<u8>>], place: Place, mut bytes: &[u8]) {
+fn fill(memory: &mut [Vec<Vec<u8>>], regions: &mut [Option<Vec<Vec<u8>>>], place: Place, mut bytes: &[u8]) {
     let mut skip = place.offset as usize;
-    for segment in memory.get_mut(place.op.index()).into_iter().flatten() {
+    let segments = match place.memory {
+        Memory::Operation(op) => memory.get_mut(op.index()),
+        Memory::Region(mr) => regions.get_mut(mr.index()).and_then(Option::as_mut),
+    };
+    for segment in segments.into_iter().flatten() {
         if skip >= segment.len() {
             skip -= segment.len();
             continue;
@@ -476,13 +519,17 @@ fn fill(memory: &mut [Vec<Vec<u8>>], place: Place, mut bytes: &[u8]) {
             return;
         }
     }
-    assert!(bytes.is_empty(), "a place outside of its operation's memory: {place:?}");
+    assert!(bytes.is_empty(), "a place outside of its operation's or region's memory: {place:?}");
 }
 
 /// Copies the bytes of a place to the end of `into`.
-fn gather(memory: &[Vec<Vec<u8>>], place: Place, into: &mut Vec<u8>) {
+fn gather(domain: &DomainObject, place: Place, into: &mut Vec<u8>) {
     let (mut skip, mut left) = (place.offset as usize, place.len as usize);
-    for segment in memory.get(place.op.index()).into_iter().flatten() {
+    let segments = match place.memory {
+        Memory::Operation(op) => domain.memory.get(op.index()),
+        Memory::Region(mr) => domain.regions.get(mr.index()).and_then(Option::as_ref),
+    };
+    for segment in segments.into_iter().flatten() {
         if skip >= segment.len() {
             skip -= segment.len();
             continue;
@@ -495,5 +542,5 @@ fn gather(memory: &[Vec<Vec<u8>>], place: Place, into: &mut Vec<u8>) {
             return;
         }
     }
-    assert!(left == 0, "a place outside of its operation's memory: {place:?}");
+    assert!(left == 0, "a place outside of its operation's or region's memory: {place:?}");
 }

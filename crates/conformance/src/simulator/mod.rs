@@ -17,18 +17,20 @@ use core::time::Duration;
 
 use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
 use kofi_core::event_queue::Fid;
+use kofi_core::memory::Registration;
 use kofi_core::message::{PostReceive, Send, WritePlan};
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::time::sread_timeout;
 use kofi_core::{
-    Caps, EndpointAttr, EpId, Errno, Error, Event as CoreEvent, OpFlags, Origin, Result, SocketAddr,
-    TimeLimits,
+    Caps, EndpointAttr, EpId, Errno, Error, Event as CoreEvent, MrId, MrMode, OpFlags, Origin, Result,
+    SocketAddr, TimeLimits,
 };
 
 use crate::allocator::inside;
 use crate::world::{
-    Completion, CompletionError, CompletionQueue, Domain, Endpoint, Event, EventError, EventQueue, Fabric,
-    Family, Faults, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, Request, SendOp, World,
+    Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
+    Fabric, Family, Faults, MemoryRegion, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, RegionOp,
+    Request, RmaIov, SendOp, World,
 };
 use driver::Link;
 use network::{End, Network, Owner, Task, Waker};
@@ -128,7 +130,34 @@ struct DomainObject {
     endpoints: Vec<Option<Endpoint>>,
     /// Buffers of each operation, by the machine's number.
     memory: Vec<Vec<Vec<u8>>>,
+    /// Operations that have memory, and the most that ever had at the same time.
+    live: usize,
+    most_live: usize,
+    /// The most that ever were peers' at the same time.
+    most_remote: usize,
+    /// Memory regions, by the machine's number; none once closed.
+    regions: Vec<Option<Vec<Vec<u8>>>>,
+    mr_mode: MrMode,
     timer: Option<kofi_core::Instant>,
+}
+
+impl DomainObject {
+    /// The operation has ended: its memory is the application's again.
+    fn forget(&mut self, op: kofi_core::OpId) -> Vec<Vec<u8>> {
+        self.live -= 1;
+        self.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default()
+    }
+}
+
+struct CntrObject {
+    domain: Domain,
+    id: kofi_core::CntrId,
+}
+
+struct RegionObject {
+    domain: Domain,
+    id: MrId,
+    address: u64,
 }
 
 struct CqObject {
@@ -165,6 +194,8 @@ pub struct Simulator {
     passives: Table<PassiveObject>,
     domains: Table<DomainObject>,
     cqs: Table<CqObject>,
+    counters: Table<CntrObject>,
+    regions: Table<RegionObject>,
     endpoints: Table<EndpointObject>,
     requests: Table<RequestObject>,
     raws: Vec<End>,
@@ -183,6 +214,8 @@ pub struct Footprint {
     pub arriving: usize,
     /// Operations that have memory.
     pub operations: usize,
+    /// Memory regions.
+    pub regions: usize,
     /// Requests read and not decided on.
     pub requests: usize,
 }
@@ -205,6 +238,8 @@ impl Simulator {
             passives: Table::default(),
             domains: Table::default(),
             cqs: Table::default(),
+            counters: Table::default(),
+            regions: Table::default(),
             endpoints: Table::default(),
             requests: Table::default(),
             raws: Vec::new(),
@@ -259,6 +294,7 @@ impl Simulator {
                 .iter()
                 .map(|(_, d)| d.memory.iter().filter(|memory| !memory.is_empty()).count())
                 .sum(),
+            regions: self.domains.iter().map(|(_, d)| d.regions.iter().flatten().count()).sum(),
             requests: self.requests.iter().filter(|(_, request)| request.end.is_some()).count(),
         }
     }
@@ -343,6 +379,20 @@ impl Simulator {
         Ok((endpoint, domain, &mut self.network))
     }
 
+    fn counter(&mut self, cntr: Counter, call: &'static str) -> Result<(&CntrObject, &mut DomainObject)> {
+        let stale = Error::Stale { call, object: "counter" };
+        let Some(counter) = self.counters.get(cntr.0) else { return Err(stale) };
+        let Some(domain) = self.domains.get_mut(counter.domain.0) else { return Err(stale) };
+        Ok((counter, domain))
+    }
+
+    fn region(&mut self, mr: MemoryRegion, call: &'static str) -> Result<(&RegionObject, &mut DomainObject)> {
+        let stale = Error::Stale { call, object: "memory region" };
+        let Some(region) = self.regions.get(mr.0) else { return Err(stale) };
+        let Some(domain) = self.domains.get_mut(region.domain.0) else { return Err(stale) };
+        Ok((region, domain))
+    }
+
     /// A call to the machine for an endpoint, and what follows from it.
     fn command<R>(
         &mut self,
@@ -359,7 +409,12 @@ impl Simulator {
     }
 
     fn keep(&mut self, ep: Endpoint, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
-        if let Ok((_, domain, _)) = self.parts(ep, "") {
+        if let Ok((_, domain, network)) = self.parts(ep, "") {
+            domain.live += 1;
+            domain.most_live = domain.most_live.max(domain.live);
+            if op.index() >= domain.most_live + domain.most_remote {
+                network.breaches.push(format!("operation {} of at most {}", op.index(), domain.most_live));
+            }
             if domain.memory.len() <= op.index() {
                 domain.memory.resize(op.index() + 1, Vec::new());
             }
@@ -437,12 +492,14 @@ impl World for Simulator {
 
     fn endpoint_attr(&self) -> EndpointAttr {
         EndpointAttr {
-            caps: Caps::MSG | Caps::SEND | Caps::RECV,
+            caps: Caps::MSG | Caps::SEND | Caps::RECV | Caps::RMA,
             tx_size: 256,
             rx_size: 256,
             inject_size: 64,
             tx_iov_limit: 4,
             rx_iov_limit: 4,
+            rma_iov_limit: 4,
+            total_buffered_recv: 1000,
             max_msg_size: i64::MAX as u64,
             dest_addr: None,
         }
@@ -664,13 +721,18 @@ impl World for Simulator {
         Ok(())
     }
 
-    fn domain(&mut self, fabric: Fabric) -> Result<Domain> {
+    fn domain_with(&mut self, fabric: Fabric, mr_mode: MrMode) -> Result<Domain> {
         self.fabrics.get(fabric.0).ok_or(Error::Stale { call: "fi_domain", object: "fabric" })?;
         Ok(Domain(self.domains.insert(DomainObject {
             fabric,
-            machine: kofi_core::Domain::new(TimeLimits::default()),
+            machine: kofi_core::Domain::new(TimeLimits::default()).with_mr_mode(mr_mode),
             endpoints: Vec::new(),
             memory: Vec::new(),
+            live: 0,
+            most_live: 0,
+            most_remote: 0,
+            regions: Vec::new(),
+            mr_mode,
             timer: None,
         })))
     }
@@ -694,7 +756,12 @@ impl World for Simulator {
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, done) = inside(|| domain.machine.read_cq(object.id))?;
-        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        // A peer's write has no buffers of its own.
+        let own = !done.flags.contains(OpFlags::REMOTE_WRITE);
+        let buffers = if own { domain.forget(op) } else { Vec::new() };
+        let domain = object.domain;
+        // What waited for room in the queue goes on.
+        self.pump(domain);
         Ok(Completion { context: done.context, flags: done.flags, len: done.len, data: done.data, buffers })
     }
 
@@ -711,7 +778,7 @@ impl World for Simulator {
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, failed) = inside(|| domain.machine.read_cq_error(object.id))?;
-        let buffers = domain.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default();
+        let buffers = domain.forget(op);
         Ok(CompletionError {
             context: failed.context,
             flags: failed.flags,
@@ -732,6 +799,103 @@ impl World for Simulator {
         self.cqs.remove(cq.0);
         self.pump(domain);
         Ok(())
+    }
+
+    fn cntr_open(&mut self, domain: Domain) -> Result<Counter> {
+        const STALE: Error = Error::Stale { call: "fi_cntr_open", object: "domain" };
+        let object = self.domains.get_mut(domain.0).ok_or(STALE)?;
+        let id = inside(|| object.machine.open_cntr())?;
+        Ok(Counter(self.counters.insert(CntrObject { domain, id })))
+    }
+
+    fn cntr_read(&mut self, cntr: Counter) -> Result<u64> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_read")?;
+        Ok(domain.machine.cntr(object.id)?.value)
+    }
+
+    fn cntr_readerr(&mut self, cntr: Counter) -> Result<u64> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_readerr")?;
+        Ok(domain.machine.cntr(object.id)?.errors)
+    }
+
+    fn cntr_add(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_add")?;
+        domain.machine.change_cntr(object.id, |counter| counter.add(value, errors))
+    }
+
+    fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_cntr_set")?;
+        domain.machine.change_cntr(object.id, |counter| *counter = kofi_core::Counter { value, errors })
+    }
+
+    fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()> {
+        let limit = sread_timeout(timeout, OpFlags::empty())?;
+        let (object, domain) = self.counter(cntr, "fi_cntr_wait")?;
+        let before = domain.machine.cntr(object.id)?;
+        let waited = self.wait(limit, |world| {
+            let (object, domain) = world.counter(cntr, "fi_cntr_wait")?;
+            domain.machine.cntr(object.id)?.check(threshold, &before)
+        });
+        match waited {
+            Err(Error::Empty) => Err(system("fi_cntr_wait", Errno::ETIMEDOUT)),
+            other => other,
+        }
+    }
+
+    fn close_cntr(&mut self, cntr: Counter) -> Result<()> {
+        let (object, domain) = self.counter(cntr, "fi_close")?;
+        domain.machine.close_cntr(object.id)?;
+        self.counters.remove(cntr.0);
+        Ok(())
+    }
+
+    fn mr_reg(&mut self, domain: Domain, region: RegionOp) -> Result<MemoryRegion> {
+        const STALE: Error = Error::Stale { call: "fi_mr_regattr", object: "domain" };
+        let object = self.domains.get_mut(domain.0).ok_or(STALE)?;
+        // Virtual addresses are made up, far apart, and with all their digits in use.
+        let address = (self.regions.0.len() as u64 + 0x7f3a).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
+        let RegionOp { buffers, access, key } = region;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let segments = buffers.len();
+        let registration = Registration { len, segments, address, access, requested_key: key };
+        let id = inside(|| object.machine.register(&registration, address ^ self.seed))?;
+        if object.regions.len() <= id.index() {
+            object.regions.resize(id.index() + 1, None);
+        }
+        object.regions[id.index()] = Some(buffers);
+        let address = if object.mr_mode.contains(MrMode::VIRT_ADDR) { address } else { 0 };
+        Ok(MemoryRegion(self.regions.insert(RegionObject { domain, id, address })))
+    }
+
+    fn mr_key(&mut self, mr: MemoryRegion) -> Result<u64> {
+        let (object, domain) = self.region(mr, "fi_mr_key")?;
+        domain.machine.mr_key(object.id)
+    }
+
+    fn mr_address(&mut self, mr: MemoryRegion) -> Result<u64> {
+        Ok(self.region(mr, "fi_mr_key")?.0.address)
+    }
+
+    fn mr_read(&mut self, mr: MemoryRegion) -> Result<Vec<u8>> {
+        let (object, domain) = self.region(mr, "read")?;
+        Ok(domain.regions[object.id.index()].as_ref().map(|pieces| pieces.concat()).unwrap_or_default())
+    }
+
+    fn mr_write(&mut self, mr: MemoryRegion, at: usize, bytes: &[u8]) -> Result<()> {
+        let (object, domain) = self.region(mr, "write")?;
+        let memory = domain.regions[object.id.index()].iter_mut().flatten().flatten();
+        memory.skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+        Ok(())
+    }
+
+    fn close_mr(&mut self, mr: MemoryRegion) -> Result<Vec<Vec<u8>>> {
+        let (object, domain) = self.region(mr, "fi_close")?;
+        inside(|| domain.machine.close_mr(object.id))?;
+        let memory = domain.regions[object.id.index()].take().unwrap_or_default();
+        let domain = object.domain;
+        self.regions.remove(mr.0);
+        self.pump(domain);
+        Ok(memory)
     }
 
     fn endpoint(
@@ -788,6 +952,17 @@ impl World for Simulator {
             return Err(Error::Invalid { call: CALL, problem: "the completion queue is of another domain" });
         }
         inside(|| object.machine.bind_cq(endpoint.id, id, flags))
+    }
+
+    fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let object = self.counters.get(cntr.0).ok_or(Error::Stale { call: CALL, object: "counter" })?;
+        let (id, domain) = (object.id, object.domain);
+        let (endpoint, object, _) = self.parts(ep, CALL)?;
+        if endpoint.domain != domain {
+            return Err(Error::Invalid { call: CALL, problem: "the counter is of another domain" });
+        }
+        inside(|| object.machine.bind_cntr(endpoint.id, id, flags))
     }
 
     fn enable(&mut self, ep: Endpoint) -> Result<()> {
@@ -880,6 +1055,28 @@ impl World for Simulator {
         let (endpoint, domain, _) = self.parts(ep, "fi_recvmsg")?;
         let receive = PostReceive { len, segments, flags, context };
         let op = inside(|| domain.machine.post_receive(endpoint.id, &receive))?;
+        self.keep(ep, op, buffers);
+        Ok(())
+    }
+
+    fn write(&mut self, ep: Endpoint, write: SendOp, remote: &[RmaIov]) -> Result<()> {
+        let SendOp { buffers, data, flags, context, quiet } = write;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let segments = buffers.len();
+        let (endpoint, domain, _) = self.parts(ep, "fi_writemsg")?;
+        let write = Send { len, segments, data, flags, context, quiet };
+        let op = inside(|| domain.machine.post_write(endpoint.id, &write, remote))?;
+        self.keep(ep, op, buffers);
+        Ok(())
+    }
+
+    fn read(&mut self, ep: Endpoint, read: ReceiveOp, remote: &[RmaIov]) -> Result<()> {
+        let ReceiveOp { buffers, flags, context } = read;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let segments = buffers.len();
+        let (endpoint, domain, _) = self.parts(ep, "fi_readmsg")?;
+        let read = Send { len, segments, flags, context, ..Send::default() };
+        let op = inside(|| domain.machine.post_read(endpoint.id, &read, remote))?;
         self.keep(ep, op, buffers);
         Ok(())
     }

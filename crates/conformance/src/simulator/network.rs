@@ -408,6 +408,14 @@ impl Network {
         }
     }
 
+    /// Most bytes that a write takes.
+    pub(crate) fn most_written(&self) -> usize {
+        match self.profile.piece {
+            Piece::AtMost(most) => most,
+            Piece::Whole | Piece::Random => self.profile.capacity,
+        }
+    }
+
     /// How much of `len` a call moves now.
     pub(crate) fn piece(&mut self, len: usize) -> usize {
         if len <= 1 {

@@ -79,7 +79,7 @@ impl Observer {
         }
         let header_len = u64::from(head[6]);
         let mut flags = u16::from_ne_bytes([head[2], head[3]]);
-        let (op, op_data) = (head[1], head[4]);
+        let (op, op_data, segments) = (head[1], head[4], head[5]);
         let mut size = u64::from_ne_bytes([
             head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
         ]);
@@ -92,9 +92,16 @@ impl Observer {
             (0, 2) => 16,
             (0, 0) if flags & !0b101 != 0 => return Some(format!("unknown flags {flags:#x}")),
             (0, 0) => 16 + 8 * u64::from(flags & 1),
+            (2 | 4, 0) if !(1..=4).contains(&segments) => return Some(format!("{segments} remote segments")),
+            (2, 0) if flags != 0 || size != header_len => return Some("an odd read request".to_owned()),
+            (2, 0) => 16 + 24 * u64::from(segments),
+            (3, 0) if flags != 0 => return Some("flags on a read response".to_owned()),
+            (3, 0) => 16,
+            (4, 0) if flags & !0b1101 != 0 => return Some(format!("unknown flags {flags:#x}")),
+            (4, 0) => 16 + 8 * u64::from(flags & 1) + 24 * u64::from(segments),
             _ => return Some(format!("operation {op} with data {op_data}")),
         };
-        if head[0] != 3 || head[5] != 0 {
+        if head[0] != 3 || segments != 0 && !matches!(op, 2 | 4) {
             return Some("version or unused fields of a record".to_owned());
         }
         if header_len != wanted || size < header_len {
@@ -105,6 +112,14 @@ impl Observer {
         }
         if head.len() as u64 == header_len {
             self.payload = size - header_len;
+            let lens = head[head.len() - 24 * usize::from(segments)..].chunks_exact(24).map(|segment| {
+                let len = segment[8..16].try_into().map_or(0, u64::from_ne_bytes);
+                if self.swapped == Some(true) { len.swap_bytes() } else { len }
+            });
+            let total: u64 = lens.sum();
+            if op == 4 && total != self.payload {
+                return Some(format!("a write of {} bytes to {total}", self.payload));
+            }
             self.sequence = self.sequence.wrapping_add(1);
             self.head.clear();
         }

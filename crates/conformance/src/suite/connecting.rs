@@ -8,13 +8,13 @@ use kofi_core::{EndpointAttr, Errno, Error, OpFlags, TimeLimits};
 use super::Outcome;
 use super::fixture::*;
 use crate::World;
-use crate::world::{Death, Endpoint, Event, Object, ReceiveOp, SendOp};
+use crate::world::{Death, Endpoint, Event, Object, ReceiveOp, SendOp, SocketAddr};
 
 /// Most private data (3.5).
 const MAX_DATA: usize = 256;
 
 /// D7: after a failed connection nothing but close is legal, and no event comes.
-fn dead(world: &mut dyn World, side: &Side, ep: Endpoint, address: std::net::SocketAddr) {
+fn dead(world: &mut dyn World, side: &Side, ep: Endpoint, address: SocketAddr) {
     refused(world.connect(ep, Some(address), &[]), Errno::EOPBADSTATE);
     refused(world.send(ep, SendOp::new(*b"x", 0)), Errno::EOPBADSTATE);
     refused(world.recv(ep, ReceiveOp::new(1, 0)), Errno::EOPBADSTATE);
@@ -135,7 +135,7 @@ pub fn no_answer_is_an_error_in_time(world: &mut dyn World) -> Outcome {
 /// D12: an address that never answers: the same, after the default limit at the latest.
 pub fn a_silent_address_is_an_error_in_time(world: &mut dyn World) -> Outcome {
     let client = Side::open(world);
-    let address = std::net::SocketAddr::from(([203, 0, 113, 1], 5000));
+    let address = SocketAddr::from(([203, 0, 113, 1], 5000));
     faults(world)?.silence(address);
     let ep = client.endpoint(world, None);
     ok(world.connect(ep, Some(address), &[]));

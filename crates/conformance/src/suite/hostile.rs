@@ -102,9 +102,25 @@ fn closed(world: &mut dyn World, peer: Raw) {
     assert!(bytes.is_empty(), "an answer: {bytes:02x?}");
 }
 
+#[track_caller]
+fn raw_connect(world: &mut dyn World, address: SocketAddr) -> Raw {
+    world.raw().map_or_else(|| panic!("the case has asked for raw peers"), |raw| raw.connect(address))
+}
+
+/// The next raw connection that somebody made.
+#[track_caller]
+fn raw_accept(world: &mut dyn World, listener: RawListener) -> Raw {
+    let mut peer = None;
+    run_until(world, PATIENCE, |world| {
+        peer = world.raw().and_then(|raw| raw.accept(listener));
+        peer.is_some()
+    });
+    peer.unwrap_or_else(|| panic!("nobody connected"))
+}
+
 /// A raw client that was accepted by an endpoint of the server.
 fn accepted(world: &mut dyn World, pair: &Pair) -> (Raw, Endpoint) {
-    let peer = world.raw().map(|raw| raw.connect(pair.address)).unwrap();
+    let peer = raw_connect(world, pair.address);
     write(world, peer, &message(REQUEST, &[]));
     let (request, _) = request(world, pair.server.eq);
     let server = pair.server.endpoint(world, Some(request));
@@ -118,12 +134,7 @@ fn accepted(world: &mut dyn World, pair: &Pair) -> (Raw, Endpoint) {
 fn asked(world: &mut dyn World, side: &Side, listener: RawListener, address: SocketAddr) -> (Endpoint, Raw) {
     let ep = side.endpoint(world, None);
     ok(world.connect(ep, Some(address), b"hi"));
-    let mut peer = None;
-    run_until(world, PATIENCE, |world| {
-        peer = peer.or_else(|| world.raw().and_then(|raw| raw.accept(listener)));
-        peer.is_some()
-    });
-    let peer = peer.unwrap_or_else(|| panic!("nobody connected"));
+    let peer = raw_accept(world, listener);
     assert_eq!(read(world, peer, 34), message(REQUEST, b"hi"));
     (ep, peer)
 }
@@ -306,13 +317,9 @@ pub fn a_dribbled_answer_is_an_error_in_time(world: &mut dyn World) -> Outcome {
     let ep = side.endpoint(world, None);
     ok(world.set_ep_limits(ep, short_limits()));
     ok(world.connect(ep, Some(address), b"hi"));
-    let mut peer = None;
-    run_until(world, PATIENCE, |world| {
-        peer = peer.or_else(|| world.raw().and_then(|raw| raw.accept(listener)));
-        peer.is_some()
-    });
+    let peer = raw_accept(world, listener);
     for byte in &message(RESPONSE, &[0; 200])[..30] {
-        write(world, peer.unwrap(), core::slice::from_ref(byte));
+        write(world, peer, core::slice::from_ref(byte));
         run_for(world, Duration::from_millis(10));
     }
     assert_eq!(event_error(world, side.eq).errno, Errno::ETIMEDOUT);
@@ -523,22 +530,20 @@ pub fn our_bytes_are_exact(world: &mut dyn World) -> Outcome {
     let (ep, peer) = asked(world, &side, listener, address);
     write(world, peer, &message(RESPONSE, &[]));
     connected(world, side.eq, ep);
-    let mut wanted = Vec::new();
     for number in 0..=256_u64 {
-        let send = SendOp { data: (number % 2 == 1).then_some(number), ..SendOp::new(*b"abc", number) };
-        ok(world.send(ep, send));
-        assert_eq!(completion(world, side.cq).context, number);
+        let data = (number % 2 == 1).then_some(number);
+        ok(world.send(ep, SendOp { data, ..SendOp::new(*b"abc", number) }));
         let record = Record { sequence: number as u8, ..Record::message(3) };
-        if number % 2 == 1 {
+        let wanted = if number % 2 == 1 {
             let mut rest = number.to_ne_bytes().to_vec();
             rest.extend_from_slice(b"abc");
-            wanted.extend(Record { flags: 1, header: 24, size: 27, ..record }.bytes(&rest));
+            Record { flags: 1, header: 24, size: 27, ..record }.bytes(&rest)
         } else {
-            wanted.extend(record.bytes(b"abc"));
-        }
+            record.bytes(b"abc")
+        };
+        assert_eq!(read(world, peer, wanted.len()), wanted, "record {number}");
+        assert_eq!(completion(world, side.cq).context, number);
     }
-    let found = read(world, peer, wanted.len());
-    assert!(found == wanted, "{found:02x?}");
     ok(world.shutdown(ep, 0));
     shut_down(world, side.eq, ep);
     closed(world, peer);

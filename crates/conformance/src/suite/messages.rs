@@ -7,7 +7,7 @@ use kofi_core::{EndpointAttr, Errno, OpFlags};
 use super::Outcome;
 use super::fixture::*;
 use crate::World;
-use crate::world::{CompletionQueue, ReceiveOp, SendOp};
+use crate::world::{RegionOp, RmaIov, CompletionQueue, ReceiveOp, SendOp};
 
 fn chunks(bytes: &[u8], lens: &[usize]) -> Vec<Vec<u8>> {
     let mut rest = bytes;
@@ -326,11 +326,9 @@ pub fn delivery_complete_waits_for_the_receive(world: &mut dyn World) -> Outcome
 pub fn acknowledgements_meet_their_send(world: &mut dyn World) -> Outcome {
     let connection = Connected::open(world);
     let pair = connection.pair;
-    let mut wanted: Vec<u64> = Vec::new();
     for number in 0..60 {
         let level = if number % 3 == 0 { OpFlags::DELIVERY_COMPLETE } else { OpFlags::empty() };
         ok(world.send(connection.client, SendOp::new(pattern(number, 50), number).flags(level)));
-        wanted.push(number);
     }
     for number in 0..60 {
         ok(world.recv(connection.server, ReceiveOp::new(if number % 5 == 0 { 10 } else { 50 }, number)));
@@ -342,15 +340,161 @@ pub fn acknowledgements_meet_their_send(world: &mut dyn World) -> Outcome {
             assert_eq!(completion(world, pair.server.cq).context, number);
         }
     }
+    // Each kind keeps its own order.
+    let (mut plain, mut acknowledged) = (Vec::new(), Vec::new());
     for _ in 0..60 {
-        let done = completion(world, pair.client.cq);
-        let at = wanted.iter().position(|&number| number == done.context);
-        // Each kind keeps its own order.
-        let kind = done.context % 3 == 0;
-        let first = wanted.iter().position(|number| (number % 3 == 0) == kind);
-        assert_eq!(at, first, "completion of {}", done.context);
-        wanted.remove(at.unwrap());
+        let context = completion(world, pair.client.cq).context;
+        if context.is_multiple_of(3) { acknowledged.push(context) } else { plain.push(context) }
     }
+    assert_eq!(acknowledged, (0..60).filter(|number| number % 3 == 0).collect::<Vec<_>>());
+    assert_eq!(plain, (0..60).filter(|number| number % 3 != 0).collect::<Vec<_>>());
+    connection.close(world);
+    PASSED
+}
+
+/// Keeps messages without a receive, so that what is behind them arrives.
+fn keeping(world: &mut dyn World) -> Outcome {
+    match world.endpoint_attr().total_buffered_recv {
+        0..100 => Err(super::Lacking("room for messages without a receive")),
+        _ => PASSED,
+    }
+}
+
+/// Wire 9: a message that nobody receives holds up neither messages nor what the other side waits for.
+pub fn a_message_without_a_receive_holds_nothing_up(world: &mut dyn World) -> Outcome {
+    keeping(world)?;
+    let connection = Connected::open(world);
+    let (server, pair) = (connection.server, connection.pair);
+    let theirs = ok(world.mr_reg(pair.client.domain, RegionOp::new(pattern(1, 100), 1)));
+    let ours = ok(world.mr_reg(pair.server.domain, RegionOp::new(pattern(2, 100), 1)));
+    let iov = [RmaIov { addr: 0, len: 100, key: 1 }];
+    ok(world.send(connection.client, SendOp::new(pattern(3, 50), 1)));
+    assert_eq!(completion(world, pair.client.cq).context, 1);
+    // What the server asked for comes behind the message.
+    let level = OpFlags::DELIVERY_COMPLETE;
+    ok(world.read(server, ReceiveOp::new(100, 2), &iov));
+    assert!(completion(world, pair.server.cq).buffers[0] == pattern(1, 100));
+    ok(world.write(server, SendOp::new(pattern(4, 100), 3).flags(level), &iov));
+    assert_eq!(completion(world, pair.server.cq).context, 3);
+    ok(world.recv(connection.client, ReceiveOp::new(8, 4)));
+    ok(world.send(server, SendOp::new([5; 8], 5).flags(level)));
+    assert_eq!(completion(world, pair.client.cq).context, 4);
+    assert_eq!(completion(world, pair.server.cq).context, 5);
+    // And so does what the client goes on with.
+    ok(world.write(connection.client, SendOp::new(pattern(6, 100), 6).flags(level), &iov));
+    assert_eq!(completion(world, pair.client.cq).context, 6);
+    assert!(ok(world.mr_read(ours)) == pattern(6, 100));
+    ok(world.recv(server, ReceiveOp::new(50, 7)));
+    assert!(completion(world, pair.server.cq).buffers[0] == pattern(3, 50));
+    ok(world.close_mr(ours));
+    ok(world.close_mr(theirs));
+    connection.close(world);
+    PASSED
+}
+
+/// Wire 7: acknowledgements have no number: one that is due waits for those in front of it.
+pub fn acknowledgements_wait_for_the_message_in_front(world: &mut dyn World) -> Outcome {
+    let connection = Connected::open(world);
+    let (client, server, pair) = (connection.client, connection.server, connection.pair);
+    let mr = ok(world.mr_reg(pair.server.domain, RegionOp::new([0; 8], 1)));
+    let iov = [RmaIov { addr: 0, len: 8, key: 1 }];
+    let level = OpFlags::DELIVERY_COMPLETE;
+    for number in 0..4 {
+        ok(world.send(client, SendOp::new([1; 8], 10 * number).flags(level)));
+        ok(world.write(client, SendOp::new([2; 8], 10 * number + 1).flags(level), &iov));
+        ok(world.write(client, SendOp::new([3; 8], 10 * number + 2).flags(level), &iov));
+    }
+    no_completion(world, pair.client.cq);
+    for number in 0..4 {
+        ok(world.recv(server, ReceiveOp::new(8, number)));
+        assert_eq!(completion(world, pair.server.cq).context, number);
+        for context in [0, 1, 2] {
+            assert_eq!(completion(world, pair.client.cq).context, 10 * number + context);
+        }
+        no_completion(world, pair.client.cq);
+    }
+    ok(world.close_mr(mr));
+    connection.close(world);
+    PASSED
+}
+
+/// Messages that came before their receive are received as others: with data, empty, cut, scattered,
+/// in order, also after the peer has ended the connection.
+pub fn kept_messages_are_as_others(world: &mut dyn World) -> Outcome {
+    for end in [false, true] {
+        let connection = Connected::open(world);
+        let (client, server, pair) = (connection.client, connection.server, connection.pair);
+        ok(world.send(client, SendOp { data: Some(7), ..SendOp::new(pattern(1, 20), 0) }));
+        ok(world.send(client, SendOp::new([], 0)));
+        ok(world.send(client, SendOp::new(pattern(2, 30), 0)));
+        ok(world.send(client, SendOp::new(pattern(3, 3000), 0)));
+        ok(world.send(client, SendOp::new(pattern(4, 40), 0)));
+        if end {
+            ok(world.shutdown(client, 0));
+        }
+        run_for(world, A_WHILE / 10);
+        ok(world.recv(server, ReceiveOp { buffers: vec![vec![0; 7], vec![0; 13]], ..ReceiveOp::new(0, 1) }));
+        let first = completion(world, pair.server.cq);
+        assert_eq!((first.context, first.data, first.len), (1, 7, 20));
+        assert!(first.flags.contains(OpFlags::REMOTE_CQ_DATA));
+        assert_eq!(first.buffers.concat(), pattern(1, 20));
+        ok(world.recv(server, ReceiveOp::new(5, 2)));
+        let second = completion(world, pair.server.cq);
+        assert_eq!((second.context, second.len), (2, 0));
+        assert!(!second.flags.contains(OpFlags::REMOTE_CQ_DATA));
+        ok(world.recv(server, ReceiveOp::new(10, 3)));
+        let third = completion_error(world, pair.server.cq);
+        assert_eq!((third.context, third.errno, third.len, third.overflow), (3, Errno::ETRUNC, 10, 20));
+        assert_eq!(third.buffers[0], pattern(2, 30)[..10]);
+        ok(world.recv(server, ReceiveOp::new(3000, 4)));
+        ok(world.recv(server, ReceiveOp::new(40, 5)));
+        assert!(completion(world, pair.server.cq).buffers[0] == pattern(3, 3000));
+        assert_eq!(completion(world, pair.server.cq).buffers[0], pattern(4, 40));
+        for _ in 0..5 {
+            completion(world, pair.client.cq);
+        }
+        if end {
+            shut_down(world, pair.client.eq, client);
+            shut_down(world, pair.server.eq, server);
+        } else {
+            connection.exchange(world, b"goes on");
+        }
+        connection.close(world);
+    }
+    PASSED
+}
+
+/// What a peer can make us keep is bounded; nothing is lost by that.
+pub fn kept_messages_are_bounded(world: &mut dyn World) -> Outcome {
+    const LEN: usize = 200;
+    let connection = Connected::open(world);
+    let pair = connection.pair;
+    let mr = ok(world.mr_reg(pair.server.domain, RegionOp::new([0; 8], 1)));
+    let mut sent = 0;
+    // A write behind each message tells whether the message was kept.
+    let mut kept = 0;
+    while sent < 5000 && kept == sent {
+        ok(world.send(connection.client, SendOp::new(pattern(sent, LEN), sent)));
+        let write = SendOp::new([1; 8], 1_000_000).flags(OpFlags::DELIVERY_COMPLETE);
+        ok(world.write(connection.client, write, &[RmaIov { addr: 0, len: 8, key: 1 }]));
+        sent += 1;
+        run_until(world, A_WHILE, |world| {
+            kept += u64::from(world.cq_read(pair.client.cq).is_ok_and(|done| done.context == 1_000_000));
+            kept == sent
+        });
+    }
+    assert!(kept < sent, "no bound");
+    for number in 0..sent {
+        ok(world.recv(connection.server, ReceiveOp::new(LEN, number)));
+        let done = completion(world, pair.server.cq);
+        assert_eq!(done.context, number);
+        assert!(done.buffers[0] == pattern(number, LEN));
+    }
+    assert!(run_until(world, PATIENCE, |world| {
+        kept += u64::from(world.cq_read(pair.client.cq).is_ok_and(|done| done.context == 1_000_000));
+        kept == sent
+    }));
+    ok(world.close_mr(mr));
     connection.close(world);
     PASSED
 }

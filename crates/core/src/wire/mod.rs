@@ -121,7 +121,26 @@ pub enum WireError {
     /// A read response without a read.
     #[error("a read response, but no read is outstanding")]
     StrayReadResponse,
-    /// Remote access to memory that is not registered for it.
+    /// A read response of another length than the read.
+    #[error("a read response of {found} bytes to a read of {wanted}")]
+    ResponseLength {
+        /// What was found.
+        found: u64,
+        /// What was asked for.
+        wanted: u64,
+    },
+    /// Remote access by a key that names no memory.
     #[error("remote access to memory that is not registered")]
     NoSuchMemory,
+    /// Remote access of a kind that the memory, or the endpoint, is not for.
+    #[error("remote access that the memory or the endpoint was not opened for")]
+    MemoryAccess,
+    /// Remote access beyond the memory's bounds.
+    #[error("remote access to {len} bytes at {addr:#x}, outside of the region")]
+    MemoryRange {
+        /// Where it starts.
+        addr: u64,
+        /// How long it is.
+        len: u64,
+    },
 }

@@ -2,7 +2,9 @@
 //! The calls of an application, and what they do besides the machine.
 
 use kofi_core::attr::{CqAttr, EqAttr};
+use kofi_core::memory::Registration;
 use kofi_core::message::{PostReceive, Send, WritePlan};
+use kofi_core::wire::header::Segment;
 use kofi_core::*;
 
 use super::Host;
@@ -11,12 +13,14 @@ pub(crate) const FID: Fid = Fid(7);
 pub(super) const EQ: Fid = Fid(8);
 pub(super) const ADDR: SocketAddr = SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 1);
 const ATTR: EndpointAttr = EndpointAttr {
-    caps: Caps::MSG,
+    caps: Caps::MSG.union(Caps::RMA),
     tx_size: 16,
     rx_size: 1000,
     inject_size: 128,
     tx_iov_limit: 4,
     rx_iov_limit: 4,
+    rma_iov_limit: 4,
+    total_buffered_recv: 0,
     max_msg_size: u64::MAX,
     dest_addr: Some(ADDR),
 };
@@ -32,6 +36,7 @@ impl Host {
             ep: None,
             listener: None,
             memory: Vec::new(),
+            regions: Vec::new(),
             staged: Vec::new(),
             plan: WritePlan::new(plan).unwrap(),
             open: true,
@@ -75,6 +80,19 @@ impl Host {
 
     pub(crate) fn post_send(&mut self, send: &Send, memory: Vec<Vec<u8>>) -> Result<()> {
         let op = self.domain.post_send(self.ep.unwrap(), send)?;
+        self.remember(op, memory);
+        Ok(())
+    }
+
+    pub(crate) fn register(&mut self, registration: &Registration, memory: Vec<u8>) -> Result<MrId> {
+        let mr = self.domain.register(&Registration { len: memory.len() as u64, ..*registration }, 0)?;
+        self.regions.resize_with(self.regions.len().max(mr.index() + 1), || None);
+        self.regions[mr.index()] = Some(memory);
+        Ok(mr)
+    }
+
+    pub(crate) fn post_read(&mut self, read: &Send, memory: Vec<Vec<u8>>, remote: &[Segment]) -> Result<()> {
+        let op = self.domain.post_read(self.ep.unwrap(), read, remote)?;
         self.remember(op, memory);
         Ok(())
     }

@@ -9,7 +9,7 @@ pub(crate) mod application;
 use std::collections::VecDeque;
 
 use application::{ADDR, EQ};
-use kofi_core::message::{Place, Segment, Step, WritePlan};
+use kofi_core::message::{Memory, Place, Segment, Step, WritePlan};
 use kofi_core::*;
 
 /// The kernel's buffers of one direction of a connection.
@@ -39,6 +39,8 @@ pub(crate) struct Host {
     listener: Option<(PassiveEndpoint, RequestId)>,
     /// Buffers of pending operations, by [`OpId::index`]: the driver's table of memory.
     memory: Vec<Option<Vec<Vec<u8>>>>,
+    /// Memory regions, by [`MrId::index`].
+    pub(crate) regions: Vec<Option<Vec<u8>>>,
     /// Bytes that were read and not used up.
     staged: Vec<u8>,
     plan: WritePlan,
@@ -53,7 +55,14 @@ pub(crate) struct Host {
 impl Host {
     /// The bytes of a place, in all the segments that they are in.
     fn place(&mut self, place: Place) -> impl Iterator<Item = &mut u8> {
-        let segments = self.memory[place.op.index()].as_mut().expect("memory of a pending operation");
+        let segments = match place.memory {
+            Memory::Operation(op) => {
+                self.memory[op.index()].as_mut().expect("memory of a pending operation").as_mut_slice()
+            }
+            Memory::Region(mr) => {
+                core::slice::from_mut(self.regions[mr.index()].as_mut().expect("memory of an open region"))
+            }
+        };
         segments.iter_mut().flatten().skip(place.offset as usize).take(place.len as usize)
     }
 
@@ -143,7 +152,8 @@ impl Host {
     /// Does what the machine wants done, and reads the completion queue.
     pub(crate) fn outputs(&mut self, outgoing: &mut Pipe, incoming: &mut Pipe) {
         self.domain.expire(self.now);
-        while let Some((_, TransportCommand::Close)) = self.domain.poll_transport() {
+        while let Some((_, TransportCommand::Close | TransportCommand::Finish)) = self.domain.poll_transport()
+        {
             self.open = false;
         }
         if !self.open {
@@ -166,7 +176,11 @@ impl Host {
                 }
                 Err(_) => return,
             };
-            let memory = self.memory[op.index()].take().expect("it completes once").concat();
+            let memory = match &result {
+                // A peer's write has no buffers of its own.
+                Ok(done) if done.flags.contains(OpFlags::REMOTE_WRITE) => Vec::new(),
+                _ => self.memory[op.index()].take().expect("it completes once").concat(),
+            };
             self.done.push(Done { result, memory });
         }
     }

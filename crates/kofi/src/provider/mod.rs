@@ -10,9 +10,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kofi_core::attr::CqAttr;
+use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::flags::OpFlags;
 use kofi_core::info::FabricAttr;
+use kofi_core::wire::header::Segment;
 use kofi_core::{Address, Error, Fid, Info, Result, State, TimeLimits};
 
 use crate::buffer::Buffers;
@@ -106,6 +107,16 @@ pub trait DomainOps: Send + Sync {
         attr: &CqAttr,
         wait_set: Option<&crate::WaitSet>,
     ) -> Result<Arc<dyn CompletionQueueOps>>;
+    /// `fi_cntr_open`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for a wait set, -FI_ENOMEM, -FI_EMFILE.
+    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>>;
+    /// `fi_mr_regattr`.
+    ///
+    /// # Errors
+    /// -FI_ENOKEY when the key is in use, -FI_EBADFLAGS, -FI_EINVAL; the memory comes back with it.
+    fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused>;
     /// `fi_endpoint`, to connect.
     ///
     /// # Errors
@@ -166,7 +177,83 @@ pub trait CompletionQueueOps: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// A message to be sent.
+/// Operations of a counter: `struct fi_ops_cntr`.
+pub trait CounterOps: Send + Sync {
+    /// Lets all that is counted go on.
+    fn progress(&self);
+    /// `fi_cntr_read` and `fi_cntr_readerr`, as far as progress was made.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn read(&self) -> Result<kofi_core::Counter>;
+    /// `fi_cntr_add` and `fi_cntr_adderr`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn add(&self, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_set` and `fi_cntr_seterr`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn set(&self, value: u64, errors: u64) -> Result<()>;
+    /// `fi_cntr_wait`.
+    ///
+    /// # Errors
+    /// -FI_EAVAIL, -FI_ETIMEDOUT, -FI_ENOSYS.
+    fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()>;
+    /// `fi_control(FI_GETWAIT)`.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS when it was opened without a descriptor.
+    fn fd(&self) -> Result<BorrowedFd<'_>>;
+    /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound.
+    fn close(&self) -> Result<()>;
+    /// For the provider that opened it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Memory to be registered: `struct fi_mr_attr`.
+#[derive(Debug, Default)]
+pub struct Region {
+    /// Where its bytes are.
+    pub buffers: Buffers,
+    /// `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`, `FI_REMOTE_READ`, `FI_REMOTE_WRITE`.
+    pub access: OpFlags,
+    /// The key; does not count under `FI_MR_PROV_KEY`.
+    pub requested_key: u64,
+}
+
+/// Operations of a memory region: what is at `struct fid_mr`, and access to memory that peers may
+/// change.
+pub trait MemoryRegionOps: Send + Sync {
+    /// `fi_mr_key`.
+    fn key(&self) -> u64;
+    /// What peers call the first byte.
+    fn address(&self) -> u64;
+    /// Bytes.
+    fn len(&self) -> usize;
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Copies out of it.
+    ///
+    /// # Errors
+    /// -FI_EINVAL beyond its end, or once it is closed.
+    fn read(&self, at: usize, bytes: &mut [u8]) -> Result<()>;
+    /// Copies into it.
+    ///
+    /// # Errors
+    /// -FI_EINVAL beyond its end, once it is closed, or when its memory is shared or static.
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<()>;
+    /// `fi_close`: gives the memory back. Doing it again gives none.
+    fn close(&self) -> Buffers;
+}
+
+/// A message to be sent, or the local side of a write.
 #[derive(Debug, Default)]
 pub struct Message {
     /// Where its bytes are.
@@ -179,7 +266,7 @@ pub struct Message {
     pub context: u64,
 }
 
-/// A receive to be posted.
+/// A receive to be posted, or the local side of a read.
 #[derive(Debug, Default)]
 pub struct Receive {
     /// Where the bytes go.
@@ -231,6 +318,11 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
     fn bind_cq(&self, cq: &Arc<dyn CompletionQueueOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a counter.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
+    fn bind_cntr(&self, cntr: &Arc<dyn CounterOps>, flags: OpFlags) -> Result<()>;
     /// `fi_enable`.
     ///
     /// # Errors
@@ -291,6 +383,21 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// See [`kofi_core::Domain::post_receive`]; -FI_EINVAL for memory that is shared.
     fn recv(&self, receive: Receive) -> Result<(), Refused>;
+    /// `fi_writemsg`: into the peer's memory `remote`.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_write`]; the memory comes back with it.
+    fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused>;
+    /// `fi_inject_write` and `fi_inject_writedata`: the bytes are copied, and no success is reported.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_write`].
+    fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()>;
+    /// `fi_readmsg`: from the peer's memory `remote`.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_read`]; -FI_EINVAL for memory that is shared; it comes back.
+    fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused>;
     /// `fi_cancel`.
     ///
     /// # Errors

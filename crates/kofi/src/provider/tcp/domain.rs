@@ -4,32 +4,38 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
-use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
-use kofi_core::message::{Segment, Step, WritePlan};
-use kofi_core::{CqId, Domain, EpId, Error, Fid, Info, Instant, OpFlags, OpId, Result, State as EpState};
+use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::{
+    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, State as EpState,
+    TransportCommand,
+};
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use smallvec::SmallVec;
-use tracing::debug;
 
+use super::counter::{CntrShared, TcpCounter};
 use super::endpoint::TcpEndpoint;
+use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
-use super::{check_type, environment};
+use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
 use crate::clock::now;
 use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
-use crate::progress::{self, Alarm, ProgressThread};
-use crate::provider::{CompletionQueueOps, DomainOps, EndpointOps};
-use crate::wait::{Source, Waiter, lock, system};
+use crate::progress::{self, ProgressThread};
+use crate::provider::{
+    CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
+};
+use crate::wait::{Alarm, Source, Waiter, lock, system};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -47,6 +53,16 @@ const DEFER_COUNT: u32 = 64;
 const DEFER_INTERVAL: Duration = Duration::from_micros(10);
 /// While only one endpoint receives, so many polls at most look at nothing else.
 const MAX_HOT_POLLS: u32 = 64;
+/// Bytes written to one connection before others get their turn.
+const WRITE_BUDGET: usize = 4 << 20;
+/// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
+const MAX_LINGERING: usize = 1024;
+/// Mark among events of those.
+const LINGERING: u64 = u64::MAX - 1;
+/// Events of what wakes who sleeps.
+const KICK: u64 = u64::MAX - 2;
+/// Mark of the alarm among events; others carry the index of an endpoint.
+const ALARM: u64 = u64::MAX;
 
 pub(super) struct TcpDomain(Arc<Shared>, Progress);
 
@@ -56,7 +72,8 @@ pub(super) type Progress = Option<Arc<ProgressThread>>;
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
+    pub(super) mr_mode: MrMode,
     state: Mutex<State>,
     _child: Child,
 }
@@ -64,11 +81,16 @@ pub(super) struct Shared {
 /// Everything under the domain's lock.
 pub(super) struct State {
     pub(super) machine: Domain,
-    /// With automatic progress: the thread is told what it might miss.
-    alarm: Option<Arc<Alarm>>,
+    epoll: Arc<OwnedFd>,
+    /// A thread drives the domain: nobody has to come back.
+    auto: bool,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
+    /// Memory regions, by their index.
+    regions: Vec<Option<Buffers>>,
+    /// In the domain's epoll: wakes who sleeps when something can go on without an event.
+    kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
@@ -79,8 +101,17 @@ pub(super) struct State {
     hot_limit: u32,
     scratch: Vec<u8>,
     plan: WritePlan,
+    /// What was sent on these may not have arrived yet.
+    lingering: VecDeque<Lingering>,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
+    alarm: Alarm,
+}
+
+/// A connection that was shut down on this side.
+struct Lingering {
+    socket: OwnedFd,
+    until: Instant,
 }
 
 /// An endpoint's transport.
@@ -104,6 +135,8 @@ struct Connection {
     kept_used: usize,
     /// Completion queues that its operations come to.
     cqs: SmallVec<[Arc<CqShared>; 2]>,
+    /// Counters that count its operations.
+    cntrs: SmallVec<[Arc<CntrShared>; 1]>,
 }
 
 impl Connection {
@@ -121,21 +154,32 @@ impl Connection {
             kept: Vec::new(),
             kept_used: 0,
             cqs: SmallVec::new(),
+            cntrs: SmallVec::new(),
         }
     }
 }
 
 impl TcpDomain {
     pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
-        const CALL: &str = "fi_domain";
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(CALL, errno))?;
         let auto = progress::wanted(&info.domain_attr);
-        let alarm = auto.then(|| Alarm::new(CALL)).transpose()?;
+        let failed = |errno| system("fi_domain", errno);
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?);
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &kick, EventData::new_u64(KICK), flags).map_err(failed)?;
+        let mut mr_mode = info.domain_attr.mr_mode;
+        if mr_mode.contains(MrMode::BASIC) {
+            // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
+            mr_mode |= MrMode::VIRT_ADDR | MrMode::PROV_KEY;
+        }
         let state = State {
-            machine: Domain::new(environment::limits()),
-            alarm: alarm.clone(),
+            machine: Domain::new(environment::limits()).with_mr_mode(mr_mode),
+            epoll: epoll.clone(),
+            auto,
             connections: Vec::new(),
             memory: Vec::new(),
+            regions: Vec::new(),
+            kick,
             queues: HashMap::new(),
             ready: VecDeque::new(),
             hot: None,
@@ -143,16 +187,19 @@ impl TcpDomain {
             hot_limit: 1,
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
+            lingering: VecDeque::new(),
             joined: Vec::with_capacity(socket::JOIN),
+            alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
         let shared = Arc::new(Shared {
             fabric: fabric.clone(),
             epoll,
+            mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         });
-        let start = |alarm| ProgressThread::start(CALL, shared.clone(), alarm).map(Arc::new);
-        let thread = alarm.map(start).transpose()?;
+        let start = || ProgressThread::start("fi_domain", shared.clone()).map(Arc::new);
+        let thread = auto.then(start).transpose()?;
         Ok(Self(shared, thread))
     }
 
@@ -162,6 +209,10 @@ impl TcpDomain {
         request: Option<&ConnectionRequest>,
     ) -> Result<Arc<dyn EndpointOps>> {
         check_type("fi_endpoint", info)?;
+        if info.tx_attr.iov_limit.max(info.rx_attr.iov_limit) > offers::IOV_LIMIT {
+            let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
+            return Err(Error::Invalid { call: "fi_endpoint", problem });
+        }
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
@@ -201,6 +252,14 @@ impl DomainOps for TcpDomain {
         Ok(queue)
     }
 
+    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>> {
+        Ok(Arc::new(TcpCounter::open(&self.0, wait)?))
+    }
+
+    fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused> {
+        Ok(Arc::new(TcpMemoryRegion::open(&self.0, region)?))
+    }
+
     fn endpoint(&self, info: &Info) -> Result<Arc<dyn EndpointOps>> {
         self.open_endpoint(info, None)
     }
@@ -215,8 +274,8 @@ impl DomainOps for TcpDomain {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> Locked<'_> {
-        Locked(lock(&self.state))
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
     }
 
     /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
@@ -227,31 +286,6 @@ impl Shared {
     }
 }
 
-/// The domain's lock. When it is given up, the thread hears of what it has to look at.
-pub(super) struct Locked<'a>(MutexGuard<'a, State>);
-
-impl Deref for Locked<'_> {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.0
-    }
-}
-
-impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.0
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        if let Some(alarm) = &self.alarm {
-            alarm.note(self.machine.next_deadline(), !self.ready.is_empty());
-        }
-    }
-}
-
 impl Source for Shared {
     fn drive(&self) -> bool {
         self.lock().progress(&self.epoll)
@@ -259,10 +293,6 @@ impl Source for Shared {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        lock(&self.state).machine.next_deadline()
     }
 }
 
@@ -276,9 +306,21 @@ impl State {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        let mut others = false;
+        let (mut others, mut linger) = (false, false);
         for event in events.iter().take(count) {
-            let index = event.data.u64() as usize;
+            let index = match event.data.u64() {
+                ALARM => {
+                    self.alarm.seen();
+                    linger = true;
+                    continue;
+                }
+                LINGERING => {
+                    linger = true;
+                    continue;
+                }
+                KICK => continue,
+                index => index as usize,
+            };
             let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
@@ -300,9 +342,11 @@ impl State {
                 self.service(ep);
             }
         }
-        if expired {
-            self.settle();
+        if linger {
+            let now = now();
+            self.lingering.retain(|lingering| lingering.until > now && !socket::discard(&lingering.socket));
         }
+        self.settle();
         count == EVENTS || !self.ready.is_empty()
     }
 
@@ -367,6 +411,14 @@ impl State {
         }
     }
 
+    pub(super) fn bind_cntr(&mut self, ep: EpId, cntr: &Arc<CntrShared>) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.cntrs.iter().any(|known| Arc::ptr_eq(known, cntr))
+        {
+            connection.cntrs.push(cntr.clone());
+        }
+    }
+
     /// Gives an operation its memory.
     pub(super) fn remember(&mut self, op: OpId, buffers: Buffers) {
         if self.memory.len() <= op.index() {
@@ -375,6 +427,32 @@ impl State {
         if let Some(place) = self.memory.get_mut(op.index()) {
             *place = Some(buffers);
         }
+    }
+
+    pub(super) fn put_region(&mut self, mr: MrId, buffers: Buffers) {
+        if self.regions.len() <= mr.index() {
+            self.regions.resize_with(mr.index() + 1, || None);
+        }
+        if let Some(place) = self.regions.get_mut(mr.index()) {
+            *place = Some(buffers);
+        }
+    }
+
+    pub(super) fn region(&mut self, mr: MrId) -> Result<&mut Buffers> {
+        // The place may be another region's by now.
+        self.machine.mr_key(mr)?;
+        let stale = Error::Stale { call: "a memory region", object: "memory region" };
+        self.regions.get_mut(mr.index()).and_then(Option::as_mut).ok_or(stale)
+    }
+
+    /// `fi_close` of a memory region: from here on nothing reaches its memory.
+    pub(super) fn close_region(&mut self, mr: MrId) -> Buffers {
+        if self.machine.close_mr(mr).is_err() {
+            return Buffers::default();
+        }
+        let buffers = self.regions.get_mut(mr.index()).and_then(Option::take).unwrap_or_default();
+        self.settle();
+        buffers
     }
 
     fn take_memory(&mut self, op: OpId) -> Buffers {
@@ -390,11 +468,37 @@ impl State {
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
             if let Some(socket) = connection.socket {
-                socket::close(socket, connection.readable);
+                self.close_socket(socket, connection.readable);
             }
             connection.cqs.iter().for_each(|cq| cq.notify(&self.machine));
+            connection.cntrs.iter().for_each(|cntr| cntr.notify());
         }
         self.settle();
+    }
+
+    /// Closes a socket. While a child of this process has it, too, it would go on to tell of events,
+    /// and be taken for the next one of the same endpoint's place.
+    fn close_socket(&self, socket: OwnedFd, unread: bool) {
+        let _ = epoll::delete(&self.epoll, &socket);
+        socket::close(socket, unread);
+    }
+
+    /// Ends a connection so that the peer gets all that was sent: see [`TransportCommand::Finish`].
+    fn linger(&mut self, ep: EpId, socket: OwnedFd) {
+        socket::finish(&socket);
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        let until = now().after(limit.unwrap_or(Duration::MAX));
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        let watched = epoll::modify(&self.epoll, &socket, EventData::new_u64(LINGERING), flags);
+        if socket::discard(&socket) || watched.is_err() {
+            return self.close_socket(socket, false);
+        }
+        if self.lingering.len() >= MAX_LINGERING
+            && let Some(oldest) = self.lingering.pop_front()
+        {
+            self.close_socket(oldest.socket, true);
+        }
+        self.lingering.push_back(Lingering { socket, until });
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
@@ -414,14 +518,14 @@ impl State {
     /// It waits only while completions of earlier sends are unread, so that the application has to
     /// come back, and only behind posts in quick succession. Whatever makes progress writes it.
     pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
-        let Self { machine, connections, alarm, .. } = self;
+        let Self { machine, connections, auto, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let now = now();
         let quick = now.until(connection.last_send) < DEFER_INTERVAL;
         connection.last_send = now;
-        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
-        // With automatic progress nobody has to come back.
-        let may = alarm.is_none() && connection.deferred < DEFER_COUNT;
+        // Who sleeps would not come back for it.
+        let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
+        let may = !*auto && connection.deferred < DEFER_COUNT;
         if quick && len <= DEFER_LEN && may && unread() {
             connection.deferred += 1;
             return self.enqueue(ep);
@@ -431,11 +535,13 @@ impl State {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, plan, joined, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
-        let mut broken = false;
+        // Something is left to do that no event tells of.
+        let mut left = false;
         connection.deferred = 0;
+        let mut budget = WRITE_BUDGET;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
             let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();
@@ -443,13 +549,24 @@ impl State {
                 match segment {
                     Segment::Bytes { start, len } => pieces.extend(plan.bytes().get(*start..*start + *len)),
                     Segment::Payload(place) => {
-                        let Some(Some(buffers)) = memory.get(place.op.index()) else { continue };
+                        let buffers = match place.memory {
+                            Memory::Operation(op) => memory.get(op.index()),
+                            Memory::Region(mr) => regions.get(mr.index()),
+                        };
+                        let Some(Some(buffers)) = buffers else { continue };
                         pieces.extend(buffers.slices(place.offset, place.len));
                     }
                 }
             }
             match socket::send(socket, &pieces, joined) {
-                Ok(count) => machine.sent(ep, count),
+                Ok(count) => {
+                    machine.sent(ep, count);
+                    budget = budget.saturating_sub(count);
+                    if budget == 0 {
+                        left = true;
+                        break;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => connection.writable = false,
                 Err(errno) => {
@@ -457,11 +574,14 @@ impl State {
                     connection.writable = false;
                     connection.broken = Some(errno);
                     connection.readable = true;
-                    broken = true;
+                    machine.write_failed(ep);
+                    left = true;
                 }
             }
         }
-        if broken {
+        if left {
+            // Whoever got us here may leave before it is done.
+            self.alarm.ring();
             self.enqueue(ep);
         }
     }
@@ -470,6 +590,7 @@ impl State {
     fn fill(&mut self, ep: EpId) {
         let mut budget = READ_BUDGET;
         loop {
+            self.deliver(ep);
             let Some(connection) = self.connection(ep) else { return };
             let readable = connection.readable;
             if connection.kept_used < connection.kept.len() {
@@ -482,6 +603,8 @@ impl State {
                 break;
             }
             if budget == 0 {
+                // Whoever got us here may leave before it is done.
+                self.alarm.ring();
                 return self.enqueue(ep);
             }
             budget = budget.saturating_sub(self.read(ep));
@@ -494,16 +617,17 @@ impl State {
         let Some(connection) = self.connection(ep) else { return };
         let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
         let blocked = readable || connection.kept_used < connection.kept.len();
+        let unreceived = self.machine.has_unreceived(ep);
         match broken {
             // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !blocked || self.machine.plan_read(ep).is_some() => {
+            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
                 self.machine.transport_failed(ep, errno_of(errno));
             }
             Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && blocked => self.machine.half_closed(ep, now()),
+            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
             None => {}
         }
         self.machine.input_drained(ep);
@@ -512,7 +636,7 @@ impl State {
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
     fn read(&mut self, ep: EpId) -> usize {
         let Some(plan) = self.machine.plan_read(ep) else { return 0 };
-        let Self { connections, memory, .. } = self;
+        let Self { connections, memory, regions, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
@@ -522,7 +646,7 @@ impl State {
         let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
         let mut direct = 0;
         if let Some(place) = plan.direct
-            && let Some(Some(buffers)) = memory.get_mut(place.op.index())
+            && let Some(buffers) = memory_of(memory, regions, place.memory)
         {
             for piece in buffers.slices_mut(place.offset, place.len) {
                 direct += piece.len();
@@ -536,6 +660,7 @@ impl State {
         let count = match result {
             Ok(0) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.end_of_stream(ep);
                 0
             }
@@ -575,7 +700,7 @@ impl State {
                 Step::Used(count) => used += count,
                 Step::Place(place) => {
                     let mut from = rest;
-                    if let Some(Some(buffers)) = self.memory.get_mut(place.op.index()) {
+                    if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
                         for piece in buffers.slices_mut(place.offset, place.len) {
                             let (bytes, tail) = from.split_at(piece.len().min(from.len()));
                             piece.copy_from_slice(bytes);
@@ -605,6 +730,21 @@ impl State {
         }
     }
 
+    /// Copies messages that the machine kept to receives that were posted since.
+    fn deliver(&mut self, ep: EpId) {
+        while let Some((place, bytes)) = self.machine.poll_kept(ep) {
+            if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
+                let mut rest = bytes;
+                for piece in buffers.slices_mut(place.offset, place.len) {
+                    let (from, tail) = rest.split_at(piece.len().min(rest.len()));
+                    piece.copy_from_slice(from);
+                    rest = tail;
+                }
+            }
+            self.machine.delivered(ep);
+        }
+    }
+
     /// Uses bytes that were kept. `false`: they have to wait on.
     fn use_kept(&mut self, ep: EpId) -> bool {
         let Some(connection) = self.connection(ep) else { return false };
@@ -626,24 +766,28 @@ impl State {
         let Self { machine, connections, .. } = self;
         if let Some(Some(connection)) = connections.get(ep.index()) {
             connection.cqs.iter().for_each(|cq| cq.notify(machine));
+            connection.cntrs.iter().for_each(|cntr| cntr.notify());
         }
     }
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
     fn settle(&mut self) {
-        while let Some((ep, kofi_core::TransportCommand::Close)) = self.machine.poll_transport() {
+        while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
-                if let Some(socket) = connection.socket.take() {
-                    socket::close(socket, connection.readable);
-                }
+                let (socket, readable) = (connection.socket.take(), connection.readable);
                 let cqs = connection.cqs.clone();
+                connection.cntrs.iter().for_each(|cntr| cntr.notify());
+                match socket {
+                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) => self.close_socket(socket, readable),
+                    None => {}
+                }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
         while let Some((eq, entry)) = self.machine.poll_event() {
-            debug!(fid = entry.fid.0, event = ?entry.event, "event");
             if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
                 eq.fill(|queue| queue.push(entry));
             }
@@ -651,7 +795,27 @@ impl State {
         while let Some(op) = self.machine.poll_released() {
             self.take_memory(op);
         }
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.enqueue(ep);
+            // Full means that it is readable already.
+            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        }
+        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
+        self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
     }
+}
+
+/// The buffers that bytes go to.
+fn memory_of<'a>(
+    memory: &'a mut [Option<Buffers>],
+    regions: &'a mut [Option<Buffers>],
+    which: Memory,
+) -> Option<&'a mut Buffers> {
+    match which {
+        Memory::Operation(op) => memory.get_mut(op.index()),
+        Memory::Region(mr) => regions.get_mut(mr.index()),
+    }?
+    .as_mut()
 }
 
 pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
@@ -680,6 +844,10 @@ impl CqShared {
 
     fn take(&self, state: &mut State) -> Result<Completion> {
         let (op, done) = state.machine.read_cq(self.id)?;
+        if done.flags.contains(OpFlags::REMOTE_WRITE) {
+            // Peers that waited for room go on.
+            state.settle();
+        }
         Ok(Completion {
             context: done.context,
             flags: done.flags,

@@ -5,14 +5,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use kofi_core::message::{PostReceive, Send};
-use kofi_core::{Address, EpId, Errno, Error, Fid, Info, OpFlags, Result, State, TimeLimits};
+use kofi_core::wire::header::Segment;
+use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
 
+use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
 use super::socket;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
-use crate::provider::{CompletionQueueOps, EndpointOps, Message, Receive, Refused};
+use crate::provider::{CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused};
 use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
@@ -30,6 +32,7 @@ pub(super) struct TcpEndpoint {
 struct Bound {
     eq: Option<Arc<EqShared>>,
     cqs: Vec<Arc<dyn CompletionQueueOps>>,
+    cntrs: Vec<Arc<dyn CounterOps>>,
 }
 
 impl TcpEndpoint {
@@ -78,6 +81,20 @@ impl EndpointOps for TcpEndpoint {
         state.bind_cq(self.id, queue.shared());
         drop(state);
         lock(&self.bound).cqs.push(cq.clone());
+        Ok(())
+    }
+
+    fn bind_cntr(&self, cntr: &Arc<dyn CounterOps>, flags: OpFlags) -> Result<()> {
+        let counter = cntr.as_any().downcast_ref::<TcpCounter>().map(TcpCounter::shared);
+        let counter = counter.filter(|counter| counter.belongs_to(&self.domain)).ok_or(Error::Invalid {
+            call: "fi_ep_bind",
+            problem: "the counter belongs to another domain; open one in the endpoint's",
+        })?;
+        let mut state = self.domain.lock();
+        state.machine.bind_cntr(self.id, counter.id(), flags)?;
+        state.bind_cntr(self.id, counter);
+        drop(state);
+        lock(&self.bound).cntrs.push(cntr.clone());
         Ok(())
     }
 
@@ -171,13 +188,13 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {
-        self.post_send(message, false)
+        self.post(message, false, Domain::post_send)
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
         let buffers = bytes.to_vec().into();
         let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post_send(message, true)?)
+        Ok(self.post(message, true, Domain::post_send)?)
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
@@ -189,7 +206,7 @@ impl EndpointOps for TcpEndpoint {
         let post =
             PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
         let mut state = self.domain.lock();
-        let waiting = state.machine.plan_read(self.id).is_none();
+        let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
         match state.machine.post_receive(self.id, &post) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
@@ -200,6 +217,26 @@ impl EndpointOps for TcpEndpoint {
                 Ok(())
             }
         }
+    }
+
+    fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
+        self.post(message, false, |machine, ep, write| machine.post_write(ep, write, remote))
+    }
+
+    fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()> {
+        let buffers = bytes.to_vec().into();
+        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
+        Ok(self.post(message, true, |machine, ep, write| machine.post_write(ep, write, &[remote]))?)
+    }
+
+    fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
+        let Receive { mut buffers, flags, context } = receive;
+        if buffers.as_mut_slices().is_none() {
+            let problem = "shared or static memory cannot be read into; give a vector";
+            return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
+        }
+        let message = Message { buffers, data: None, flags, context };
+        self.post(message, false, |machine, ep, read| machine.post_read(ep, read, remote))
     }
 
     fn cancel(&self, context: u64) -> Result<()> {
@@ -219,7 +256,12 @@ impl EndpointOps for TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    fn post_send(&self, message: Message, quiet: bool) -> Result<(), Refused> {
+    fn post(
+        &self,
+        message: Message,
+        quiet: bool,
+        post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
+    ) -> Result<(), Refused> {
         let Message { buffers, data, flags, context } = message;
         let send = Send {
             len: buffers.total_len() as u64,
@@ -230,7 +272,7 @@ impl TcpEndpoint {
             quiet,
         };
         let mut state = self.domain.lock();
-        match state.machine.post_send(self.id, &send) {
+        match post(&mut state.machine, self.id, &send) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
                 state.remember(op, buffers);

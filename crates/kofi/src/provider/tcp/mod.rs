@@ -10,9 +10,11 @@ use super::{DomainOps, FabricOps, PassiveEndpointOps, Provider};
 use crate::fabric::FabricShared;
 use crate::getinfo::Query;
 
+mod counter;
 mod domain;
 mod endpoint;
 mod environment;
+mod memory_region;
 mod offers;
 mod passive_endpoint;
 mod socket;

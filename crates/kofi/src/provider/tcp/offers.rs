@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use if_addrs::{IfAddr, Interface};
 use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use kofi_core::memory;
 use kofi_core::wire::header;
 use kofi_core::{
     Address, AvType, EpType, Error, Info, Progress, Protocol, ResourceMgmt, Result, Threading, Version,
@@ -17,9 +18,11 @@ use crate::getinfo::{Query, format_matches};
 pub(super) const NAME: &str = "tcp";
 const API: Version = Version { major: 1, minor: 17 };
 const INJECT_SIZE: usize = 128;
-const IOV_LIMIT: usize = 4;
+pub(super) const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
+/// Bytes of messages that are kept for each connection until there is a receive for them.
+const BUFFERED: usize = 64 * 1024;
 /// The default, and the most that can be asked for.
 const QUEUE_SIZE: (usize, usize) = (256, 65536);
 
@@ -31,7 +34,13 @@ fn interfaces() -> Result<Vec<Interface>> {
         detail: "interfaces cannot be listed".into(),
     })?;
     if let Some(only) = environment::interface() {
+        let known = list(interfaces.iter().map(|interface| interface.name.clone()));
         interfaces.retain(|interface| interface.name == only);
+        if interfaces.is_empty() {
+            return Err(Error::NoMatch(format!(
+                "FI_TCP_IFACE={only}: no such interface (there are: {known})"
+            )));
+        }
     }
     interfaces.sort_by_key(|interface| (interface.is_loopback(), interface.is_link_local()));
     Ok(interfaces)
@@ -65,7 +74,21 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
             offer(with_scope(interface), None);
         }
     }
-    Ok(offers)
+    match environment::interface() {
+        Some(only) if offers.is_empty() => {
+            let has = list(interfaces.iter().map(|interface| interface.ip().to_string()));
+            Err(Error::NoMatch(format!("FI_TCP_IFACE={only}: it has no address for this (it has: {has})")))
+        }
+        _ => Ok(offers),
+    }
+}
+
+/// Each once, for a message.
+fn list(names: impl Iterator<Item = String>) -> String {
+    let mut unique: Vec<_> = names.collect();
+    unique.sort();
+    unique.dedup();
+    unique.join(", ")
 }
 
 /// Automatic progress costs a thread, which is there for those who ask.
@@ -92,8 +115,19 @@ fn info(
     interface: Option<&Interface>,
     hints: &kofi_core::Hints,
 ) -> Info {
-    let caps = Caps::MSG | Caps::SEND | Caps::RECV | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-    let order = Order::SAS | Order::RAR | Order::RAW | Order::RAS | Order::WAW | Order::WAS | Order::SAW;
+    let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
+    let target = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+    let order = Order::SAS
+        | Order::RAR
+        | Order::RAW
+        | Order::RAS
+        | Order::WAW
+        | Order::WAS
+        | Order::SAW
+        | Order::RMA_RAR
+        | Order::RMA_RAW
+        | Order::RMA_WAW;
     let (default, most) = QUEUE_SIZE;
     let size = |hint: Option<usize>| if hint.is_some() { most } else { default };
     let src_addr = Address::from(source);
@@ -105,28 +139,29 @@ fn info(
         dest_addr: dest.map(Address::from),
         handle: None,
         tx_attr: TxAttr {
-            caps: Caps::MSG | Caps::SEND,
+            caps: initiator,
             mode: Mode::empty(),
             op_flags: OpFlags::COMPLETION
                 | OpFlags::INJECT
                 | OpFlags::INJECT_COMPLETE
                 | OpFlags::TRANSMIT_COMPLETE
-                | OpFlags::DELIVERY_COMPLETE,
+                | OpFlags::DELIVERY_COMPLETE
+                | OpFlags::COMMIT_COMPLETE,
             msg_order: order,
             comp_order: Order::STRICT,
             inject_size: INJECT_SIZE,
             size: size(hints.tx_attr.size),
             iov_limit: IOV_LIMIT,
-            rma_iov_limit: 0,
+            rma_iov_limit: header::MAX_SEGMENTS,
             tclass: 0,
         },
         rx_attr: RxAttr {
-            caps: Caps::MSG | Caps::RECV,
+            caps: target,
             mode: Mode::empty(),
             op_flags: OpFlags::COMPLETION,
             msg_order: order,
             comp_order: Order::STRICT,
-            total_buffered_recv: 0,
+            total_buffered_recv: BUFFERED,
             size: size(hints.rx_attr.size),
             iov_limit: IOV_LIMIT,
         },
@@ -148,7 +183,11 @@ fn info(
             data_progress: progress(hints.domain_attr.data_progress),
             resource_mgmt: ResourceMgmt::Enabled,
             av_type: AvType::Unspec,
-            mr_mode: MrMode::empty(),
+            mr_mode: MrMode::BASIC | MrMode::SCALABLE,
+            mr_key_size: 8,
+            mr_iov_limit: memory::IOV_LIMIT,
+            mr_cnt: 65536,
+            cntr_cnt: 65536,
             cq_data_size: 8,
             cq_cnt: 65536,
             ep_cnt: 65536,
@@ -176,6 +215,29 @@ fn network(interface: &Interface) -> String {
         }
         IfAddr::V6(addr) => {
             format!("{}/{}", addr.ip & addr.netmask, addr.netmask.to_bits().count_ones())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kofi_core::Hints;
+
+    #[test]
+    fn applications_of_before_1_5_find_it() {
+        let old = || Hints::new().source(([127, 0, 0, 1], 0)).api_version(Version::new(1, 4));
+        let basic = old().mr_mode(MrMode::BASIC);
+        let scalable = old().mr_mode(MrMode::SCALABLE);
+        let new = Hints::new().source(([127, 0, 0, 1], 0)).mr_mode(MrMode::empty());
+        for (hints, granted) in [
+            (old(), MrMode::BASIC),
+            (basic, MrMode::BASIC),
+            (scalable, MrMode::SCALABLE),
+            (new, MrMode::empty()),
+        ] {
+            let infos = crate::getinfo(hints).unwrap();
+            assert_eq!(infos[0].domain_attr.mr_mode, granted);
         }
     }
 }

@@ -5,30 +5,33 @@ use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
 use kofi_core::{
-    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, RequestId, Result, TimeLimits,
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, Progress, RequestId, Result,
+    TimeLimits,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{environment, socket};
 use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
-use crate::progress::{self, Alarm, ProgressThread};
+use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
-use crate::wait::{Source, lock, system};
+use crate::wait::{Alarm, Source, lock, system};
 
 /// Connections accepted at a time, before others get their turn.
 const ACCEPT_BUDGET: usize = 64;
 const EVENTS: usize = 64;
-/// Mark of the listening socket among events; others carry the index of a connection.
+/// Marks of the listening socket and the alarm among events; others carry the index of a connection.
 const LISTENER: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
 
 pub(super) struct TcpPassiveEndpoint(Arc<Listener>, Mutex<Option<ProgressThread>>);
 
@@ -38,8 +41,8 @@ struct Listener {
     info: Info,
     epoll: OwnedFd,
     state: Mutex<Option<State>>,
-    /// With automatic progress: the thread is told what it might miss.
-    alarm: Option<Arc<Alarm>>,
+    /// A thread drives the listener.
+    auto: bool,
 }
 
 struct State {
@@ -49,8 +52,11 @@ struct State {
     acceptable: bool,
     connections: Vec<Option<Connection>>,
     eq: Option<Arc<EqShared>>,
+    /// Accepting has paused: for a line in the log.
+    pause: Option<(Errno, Duration)>,
     /// Requests that were read, and have a limit in time.
     read: Vec<Weak<Pending>>,
+    alarm: Alarm,
     _child: Child,
 }
 
@@ -74,15 +80,15 @@ impl TcpPassiveEndpoint {
         };
         let socket = addr.map(|addr| socket::bound(CALL, &addr)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(CALL, errno))?;
-        let auto = progress::wanted(&info.domain_attr);
-        let alarm = auto.then(|| Alarm::new(CALL)).transpose()?;
         let state = State {
             machine: PassiveEndpoint::new(environment::limits()),
             socket,
             acceptable: false,
             connections: Vec::new(),
             eq: None,
+            pause: None,
             read: Vec::new(),
+            alarm: Alarm::new(CALL, &epoll, ALARM)?,
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
         let listener = Arc::new(Listener {
@@ -91,7 +97,7 @@ impl TcpPassiveEndpoint {
             info: info.clone(),
             epoll,
             state: Mutex::new(Some(state)),
-            alarm,
+            auto: info.domain_attr.control_progress == Progress::Auto,
         });
         Ok(Self(listener, Mutex::new(None)))
     }
@@ -101,13 +107,6 @@ impl Listener {
     fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let stale = Error::Stale { call, object: "passive endpoint" };
         f(lock(&self.state).as_mut().ok_or(stale)?)
-    }
-
-    /// Tells the thread, if there is one, what it has to look at.
-    fn note(&self, more: bool) {
-        if let Some(alarm) = &self.alarm {
-            alarm.note(self.deadline(), more);
-        }
     }
 
     fn wildcard(&self) -> SocketAddr {
@@ -170,8 +169,8 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
     }
 
     fn listen(&self) -> Result<()> {
-        let start = |alarm: &Arc<Alarm>| ProgressThread::start("fi_listen", self.0.clone(), alarm.clone());
-        let thread = self.0.alarm.as_ref().map(start).transpose()?;
+        let start = || ProgressThread::start("fi_listen", self.0.clone());
+        let thread = self.0.auto.then(start).transpose()?;
         self.0.with("fi_listen", |state| {
             let backlog = state.machine.listen()?;
             let socket = match state.socket.take() {
@@ -188,7 +187,6 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             )
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
-            debug!(fid = self.0.fid.0, addr = ?socket::local(socket).ok(), "listening");
             Ok(())
         })?;
         *lock(&self.1) = thread;
@@ -201,7 +199,9 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
-        drop(socket);
+        if let Some(socket) = socket {
+            socket::close(socket, false);
+        }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
             eq.with(|queue| queue.unbind_passive(self.0.fid));
@@ -223,9 +223,9 @@ impl Drop for TcpPassiveEndpoint {
 
 impl Requests for Listener {
     fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
-        let mut guard = lock(&self.state);
+        let mut state = lock(&self.state);
         let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
-        let state = guard.as_mut().ok_or(stale.clone())?;
+        let state = state.as_mut().ok_or(stale.clone())?;
         let taken = state.machine.take_request(request)?;
         let connection =
             state.connections.get_mut(request.index()).and_then(Option::take).ok_or(stale.clone())?;
@@ -253,29 +253,30 @@ impl Requests for Listener {
         if taken.deadline.is_some() {
             state.read.push(Arc::downgrade(request.pending()));
         }
-        drop(guard);
-        // There is room for another request now.
-        self.note(true);
+        if self.auto {
+            // There is room for another request, and perhaps a limit in time.
+            state.alarm.ring();
+        }
         Ok(request)
     }
 }
 
 impl Source for Listener {
     fn drive(&self) -> bool {
-        let more = lock(&self.state).as_mut().is_some_and(|state| state.drive(self));
-        self.note(more);
+        let (more, pause) = {
+            let mut state = lock(&self.state);
+            let Some(state) = state.as_mut() else { return false };
+            (state.drive(self), state.pause.take())
+        };
+        // A subscriber may call us: it finds nothing locked.
+        if let Some((errno, pause)) = pause {
+            warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
+        }
         more
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        let state = lock(&self.state);
-        let state = state.as_ref()?;
-        let read = state.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
-        state.machine.next_deadline().into_iter().chain(read).min()
     }
 }
 
@@ -300,11 +301,12 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, reason)) = self.machine.poll_drop() {
-            debug!(%reason, "connection dropped before its request");
+        while let Some((id, _)) = self.machine.poll_drop() {
             // The place may be another connection's already.
-            if let Some(place) = self.connections.get_mut(id.index()) {
-                place.take_if(|connection| connection.id == id);
+            if let Some(place) = self.connections.get_mut(id.index())
+                && let Some(connection) = place.take_if(|connection| connection.id == id)
+            {
+                socket::close(connection.socket, false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
@@ -316,7 +318,14 @@ impl State {
                 }
             });
         }
+        self.alarm.set(self.deadline());
         more
+    }
+
+    /// When there will be something to do in any case.
+    fn deadline(&self) -> Option<Instant> {
+        let read = self.read.iter().filter_map(|pending| Some(pending.upgrade()?.taken.deadline?.at));
+        self.machine.next_deadline().into_iter().chain(read).min()
     }
 
     /// Takes what has arrived on the connections.
@@ -327,6 +336,7 @@ impl State {
         for event in events.iter().take(count) {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
+                ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }
@@ -353,9 +363,7 @@ impl State {
                 }
                 Err(Errno::AGAIN) => self.acceptable = false,
                 Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    if let Some(pause) = self.machine.accept_failed(now) {
-                        warn!(%errno, ?pause, "no connections can be accepted; trying again from time to time");
-                    }
+                    self.pause = self.machine.accept_failed(now).map(|pause| (errno, pause));
                 }
                 // The connection is gone already; the next one may be fine.
                 Err(_) => {}

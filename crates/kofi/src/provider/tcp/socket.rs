@@ -50,12 +50,19 @@ fn bind_in(
     addr: SocketAddr,
     range: &RangeInclusive<u16>,
 ) -> Result<()> {
+    let error = |errno| system(call, errno);
     let first = fastrand::u16(range.clone());
-    for port in (first..=*range.end()).chain(*range.start()..first) {
-        match bind(socket, &SocketAddr::new(addr.ip(), port)) {
-            Ok(()) => return Ok(()),
-            Err(Errno::ADDRINUSE) => {}
-            Err(errno) => return Err(system(call, errno)),
+    // Sockets that may share an address do so until one of them listens: a port that is merely bound
+    // looks free to them. So the first lap asks for one that nobody has at all, the second for one
+    // that only old connections have.
+    for shared in [false, true] {
+        sockopt::set_socket_reuseaddr(socket, shared).map_err(error)?;
+        for port in (first..=*range.end()).chain(*range.start()..first) {
+            match bind(socket, &SocketAddr::new(addr.ip(), port)) {
+                Ok(()) => return sockopt::set_socket_reuseaddr(socket, true).map_err(error),
+                Err(Errno::ADDRINUSE) => {}
+                Err(errno) => return Err(error(errno)),
+            }
         }
     }
     Err(Error::System {
@@ -164,19 +171,33 @@ pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::
     }
 }
 
+/// Ends the outgoing stream, after what was sent.
+pub(super) fn finish(socket: &OwnedFd) {
+    let _ = shutdown(socket, Shutdown::Write);
+}
+
+/// Reads and drops what has arrived, within reason. `true`: the peer has ended its stream, or the
+/// connection broke.
+pub(super) fn discard(socket: &OwnedFd) -> bool {
+    let mut waste = [0; 4096];
+    for _ in 0..256 {
+        match rustix::net::recv(socket, &mut waste, RecvFlags::empty()) {
+            Ok((1.., _)) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return false,
+            Ok(_) | Err(_) => return true,
+        }
+    }
+    false
+}
+
 /// Ends the connection in both directions, so that the peer knows even while another process has
-/// the socket, too.
+/// the socket, too. A listening socket stops listening.
 ///
 /// Closing a socket with input that was not read makes the kernel throw away output that the peer
 /// has not got yet. So what has arrived is read first, within reason.
 pub(super) fn close(socket: OwnedFd, unread: bool) {
     if unread {
-        let mut waste = [0; 4096];
-        for _ in 0..256 {
-            if !matches!(rustix::net::recv(&socket, &mut waste, RecvFlags::empty()), Ok((1.., _))) {
-                break;
-            }
-        }
+        discard(&socket);
     }
     let _ = shutdown(&socket, Shutdown::Both);
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Messages that came before their receive: kept within a bound, so that what is behind them,
+//! acknowledgements and read responses among it, does not wait in the transport.
+//!
+//! Only here the machine has bytes of its own: what is kept belongs to no operation yet. Beyond the
+//! bound, or without memory, a message waits in the transport, and all behind it.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::domain::Domain;
+use crate::endpoint::{Endpoint, EpId, Incoming, State};
+use crate::flags::OpFlags;
+use crate::message::{Memory, Place};
+use crate::operation::OpId;
+use crate::wire::header::{Header, Kind};
+
+/// Messages that a connection keeps, besides their bytes.
+const MAX_KEPT: usize = 64;
+
+/// A message without a receive.
+#[derive(Debug)]
+struct Kept {
+    header: Header,
+    /// What has arrived of it.
+    bytes: Vec<u8>,
+    /// Acknowledgements that are due to what came behind it, and have to wait for its own.
+    acks_behind: u64,
+    /// The receive that it is being copied to.
+    receive: Option<OpId>,
+}
+
+/// The messages of a connection that have no receive.
+#[derive(Default, Debug)]
+pub(crate) struct Unexpected {
+    kept: VecDeque<Kept>,
+    bytes: u64,
+}
+
+impl Unexpected {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Begins to keep a message. Gives whether there is room for it.
+    fn keep(&mut self, header: Header, limit: u64) -> bool {
+        let Some(bytes) = self.bytes.checked_add(header.payload).filter(|&bytes| bytes <= limit) else {
+            return false;
+        };
+        let Ok(len) = usize::try_from(header.payload) else { return false };
+        let mut memory = Vec::new();
+        if limit == 0
+            || self.kept.len() >= MAX_KEPT
+            || self.kept.try_reserve(1).is_err()
+            || memory.try_reserve_exact(len).is_err()
+        {
+            return false;
+        }
+        self.kept.push_back(Kept { header, bytes: memory, acks_behind: 0, receive: None });
+        self.bytes = bytes;
+        true
+    }
+
+    /// Takes what belongs to the message that is arriving. Gives how much that is, and whether the
+    /// message is whole with it.
+    fn fill(&mut self, input: &[u8]) -> (usize, bool) {
+        let Some(last) = self.kept.back_mut() else { return (0, true) };
+        let missing = last.header.payload - last.bytes.len() as u64;
+        let count = usize::try_from(missing).map_or(input.len(), |missing| missing.min(input.len()));
+        // There is memory for all of it since it began.
+        last.bytes.extend_from_slice(input.get(..count).unwrap_or_default());
+        (count, last.header.payload == last.bytes.len() as u64)
+    }
+
+    /// The first message, if all of it has arrived.
+    fn first_whole(&mut self) -> Option<&mut Kept> {
+        self.kept.front_mut().filter(|kept| kept.header.payload == kept.bytes.len() as u64)
+    }
+
+    fn take_first(&mut self) -> Option<Kept> {
+        let kept = self.kept.pop_front()?;
+        self.bytes -= kept.header.payload;
+        if self.kept.is_empty() {
+            // An idle connection keeps no memory.
+            self.kept = VecDeque::new();
+        }
+        Some(kept)
+    }
+
+    /// The stream has ended: what has not arrived of the last message never will.
+    pub(crate) fn cut(&mut self) {
+        if self.kept.back().is_some_and(|last| last.header.payload != last.bytes.len() as u64)
+            && let Some(last) = self.kept.pop_back()
+        {
+            self.bytes -= last.header.payload;
+        }
+    }
+
+    /// Forgets all of them; gives the receive that one was being copied to.
+    pub(crate) fn clear(&mut self) -> Option<OpId> {
+        core::mem::take(self).kept.front().and_then(|kept| kept.receive)
+    }
+}
+
+impl Endpoint {
+    /// An acknowledgement is due, behind those that have to wait for a receive: the peer takes them in
+    /// order (section 7).
+    pub(crate) fn acknowledge(&mut self) {
+        match self.rx.unexpected.kept.iter_mut().rev().find(|kept| kept.header.ack) {
+            Some(kept) => kept.acks_behind += 1,
+            None => self.tx.replies.ack(),
+        }
+    }
+}
+
+impl Domain {
+    /// A message has arrived that no receive is for: it is kept, or it waits in the transport.
+    pub(crate) fn start_unexpected(&mut self, ep: EpId, header: Header) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let limit = endpoint.attr.total_buffered_recv;
+        endpoint.rx.incoming = match endpoint.rx.unexpected.keep(header, limit) {
+            true if header.payload == 0 => Incoming::Header,
+            true => Incoming::Unexpected,
+            false => Incoming::Waiting(header),
+        };
+    }
+
+    /// Takes bytes of a message that is kept.
+    pub(crate) fn keep_bytes(&mut self, ep: EpId, input: &[u8]) -> usize {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return input.len() };
+        let (used, whole) = endpoint.rx.unexpected.fill(input);
+        if whole {
+            endpoint.rx.incoming = Incoming::Header;
+        }
+        used
+    }
+
+    /// A message that was kept and has a receive now: copy these bytes to this place, then call
+    /// [`delivered`](Self::delivered). To be asked after receives were posted and after bytes were taken,
+    /// until it gives `None`.
+    pub fn poll_kept(&mut self, ep: EpId) -> Option<(Place, &[u8])> {
+        loop {
+            let Self { endpoints, ops, .. } = self;
+            let endpoint = endpoints.get_mut(ep.0)?;
+            let kept = endpoint.rx.unexpected.first_whole()?;
+            let id = match kept.receive {
+                Some(id) => id,
+                None => {
+                    let id = ops.take_first(&mut endpoint.rx.posted)?;
+                    kept.receive = Some(id);
+                    id
+                }
+            };
+            let len = ops.get(id)?.len.min(kept.header.payload);
+            if len == 0 {
+                self.delivered(ep);
+                continue;
+            }
+            // Borrowed anew: the loop's borrow would last as long as what is given.
+            let kept = self.endpoints.get(ep.0)?.rx.unexpected.kept.front()?;
+            let place = Place { memory: Memory::Operation(id), offset: 0, len };
+            return Some((place, kept.bytes.get(..len as usize).unwrap_or_default()));
+        }
+    }
+
+    /// The bytes that [`poll_kept`](Self::poll_kept) gave are in their place.
+    pub fn delivered(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let Some(Kept { header, acks_behind, receive: Some(id), .. }) = endpoint.rx.unexpected.take_first()
+        else {
+            return;
+        };
+        for _ in 0..u64::from(header.ack) + acks_behind {
+            // It was the first: what is still kept came behind it.
+            endpoint.tx.replies.ack();
+        }
+        if endpoint.rx.half_closed && endpoint.state == State::Connected {
+            // The application is receiving what is left: the limit for that starts again.
+            endpoint.rx.half_closed = false;
+            endpoint.deadline = None;
+        }
+        let (waiting, ended) = (endpoint.rx.waiting_message(), endpoint.rx.ended);
+        let is_last = endpoint.rx.unexpected.is_empty();
+        if let Some(op) = self.ops.get_mut(id)
+            && let Kind::Message { data: Some(data) } = header.kind
+        {
+            op.data = Some(data);
+            op.flags |= OpFlags::REMOTE_CQ_DATA;
+        }
+        self.received(ep, id, header.payload);
+        match (waiting, ended) {
+            // There is room for it now, or a receive.
+            (Some(header), _) => self.go_on(ep, header),
+            (None, Some(reason)) if is_last => self.end(ep, reason),
+            _ => {}
+        }
+    }
+
+    /// Whether messages have arrived that wait for receives, be they kept or in the transport: the end
+    /// of the connection has to wait for those ([`half_closed`](Self::half_closed)).
+    pub fn has_unreceived(&self, ep: EpId) -> bool {
+        self.endpoints.get(ep.0).is_some_and(|endpoint| {
+            !endpoint.rx.unexpected.is_empty() || endpoint.rx.waiting_message().is_some()
+        })
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The counter over TCP: numbers in the domain, and who waits for them.
+
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kofi_core::attr::WaitObj;
+use kofi_core::{CntrId, Counter, Errno, Error, Result};
+
+use super::domain::Shared;
+use crate::provider::CounterOps;
+use crate::wait::{Source, Waiter};
+
+pub(super) struct CntrShared {
+    id: CntrId,
+    domain: Arc<Shared>,
+    waiter: Waiter,
+}
+
+pub(super) struct TcpCounter(Arc<CntrShared>);
+
+impl CntrShared {
+    pub(super) fn id(&self) -> CntrId {
+        self.id
+    }
+
+    pub(super) fn belongs_to(&self, domain: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
+    }
+
+    /// The numbers may have changed.
+    pub(super) fn notify(&self) {
+        if self.waiter.is_armed() {
+            self.waiter.notify();
+        }
+    }
+
+    fn numbers(&self) -> Result<Counter> {
+        self.domain.lock().machine.cntr(self.id)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Counter)) -> Result<()> {
+        self.domain.lock().machine.change_cntr(self.id, change)?;
+        self.notify();
+        Ok(())
+    }
+}
+
+impl TcpCounter {
+    pub(super) fn open(domain: &Arc<Shared>, wait: WaitObj) -> Result<Self> {
+        const CALL: &str = "fi_cntr_open";
+        if wait == WaitObj::Set {
+            return Err(Error::Invalid { call: CALL, problem: "a counter in a wait set is not offered" });
+        }
+        let waiter = Waiter::new(CALL, wait, None)?;
+        waiter.add_source(CALL, &(domain.clone() as Arc<dyn Source>))?;
+        let id = domain.lock().machine.open_cntr()?;
+        Ok(Self(Arc::new(CntrShared { id, domain: domain.clone(), waiter })))
+    }
+
+    pub(super) fn shared(&self) -> &Arc<CntrShared> {
+        &self.0
+    }
+}
+
+impl CounterOps for TcpCounter {
+    fn progress(&self) {
+        self.0.waiter.drive();
+    }
+
+    fn read(&self) -> Result<Counter> {
+        self.0.numbers()
+    }
+
+    fn add(&self, value: u64, errors: u64) -> Result<()> {
+        self.0.change(|counter| counter.add(value, errors))
+    }
+
+    fn set(&self, value: u64, errors: u64) -> Result<()> {
+        self.0.change(|counter| *counter = Counter { value, errors })
+    }
+
+    fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()> {
+        const CALL: &str = "fi_cntr_wait";
+        let before = self.0.numbers()?;
+        match self.0.waiter.sread(CALL, timeout, || self.0.numbers()?.check(threshold, &before)) {
+            Err(Error::Empty) => {
+                let detail = format!("it has not come to {threshold}");
+                Err(Error::System { call: CALL, errno: Errno::ETIMEDOUT, detail })
+            }
+            other => other,
+        }
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        self.0.waiter.fd("fi_control(FI_GETWAIT)")
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.domain.lock().machine.close_cntr(self.0.id)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for TcpCounter {
+    fn drop(&mut self) {
+        // Endpoints hold the counters that they are bound to: it is in use by none.
+        let _ = self.close();
+    }
+}
