@@ -17,6 +17,7 @@ on_each_runtime! {
     large_messages_go_both_ways
     many_clients_share_a_listener
     more_is_sent_and_received_than_queues_hold
+    memory_of_the_peer_is_read_and_written
     failures_say_why
     a_silent_peer_is_given_up
     queues_are_awaited
@@ -142,6 +143,41 @@ fn more_is_sent_and_received_than_queues_hold(runtime: Runtime) {
             assert_eq!(message.unwrap().into_vec(), number.to_le_bytes());
         }
         pair.check().await;
+    });
+}
+
+/// Remote memory, in one order with messages; dropped, an access goes on.
+fn memory_of_the_peer_is_read_and_written(runtime: Runtime) {
+    const LEN: usize = 4 << 20;
+    runtime.run(async {
+        let pair = pair().await;
+        let access = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+        let region = pair.server.domain().domain().register(vec![1; LEN], access, 5).unwrap();
+        let (addr, key) = (region.address(), region.key());
+        assert_eq!(
+            pair.client.read(vec![0; LEN], addr, key).await.unwrap().into_single().as_slice(),
+            [1; LEN]
+        );
+        assert_eq!(pair.client.write(vec![2; LEN], addr, key).await.unwrap().total_len(), LEN);
+        let written = pair.client.write(vec![3; 8], addr + 8, key);
+        let _ = common::runtime::polls(std::pin::pin!(written), 1).await;
+        let read = pair.client.read(vec![0; LEN], addr, key);
+        let _ = common::runtime::polls(std::pin::pin!(read), 1).await;
+        // A message behind them comes behind them.
+        let (sent, received) = join(pair.client.send(b"done"), pair.server.recv(vec![0; 8])).await;
+        sent.unwrap();
+        assert_eq!(received.unwrap().into_vec(), b"done");
+        let mut bytes = [0; 24];
+        region.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2]);
+        while pair.domain.pending_operations() > 0 {
+            pair.client.read(vec![0; 8], addr, key).await.unwrap();
+        }
+        pair.check().await;
+        // Beyond its end: the access fails, and with it the connection.
+        let failed = pair.client.read(vec![0; 8], addr + LEN as u64, key).await.unwrap_err();
+        assert!(failed.is_end(), "{failed}");
+        assert_eq!(failed.buffers.total_len(), 8);
     });
 }
 
