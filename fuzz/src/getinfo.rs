@@ -35,6 +35,7 @@ pub fn run(data: &[u8]) {
                 // One more hint never turns a refusal into a match, as far as it is one more.
                 let rules = hints.fabric_attr.api_version.is_none_or(|asked| asked >= Version::new(1, 5));
                 assert!(!refused || old || !rules, "{hints:?}");
+                refused = false;
                 granted(&offer, &info, &hints);
             }
             Err(refusal) => {

@@ -227,7 +227,10 @@ impl<'a> Listener<'a> {
             assert_ne!(phase, Phase::Queued, "its event is still there");
             match reason {
                 Reason::Protocol(_) => assert!(phase == Phase::Arriving && !is_request(&said)),
-                Reason::Crowded => assert!(phase == Phase::Arriving && !is_request(&said)),
+                Reason::Crowded => {
+                    assert_eq!(phase, Phase::Arriving);
+                    assert_eq!(self.count(Phase::Arriving), PassiveEndpoint::MAX_ARRIVING, "there was room");
+                }
                 Reason::Cut | Reason::RequestTimeout(_) => {}
                 reason => panic!("{reason:?}"),
             }
