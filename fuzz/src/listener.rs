@@ -44,6 +44,8 @@ struct Listener<'a> {
     /// All that ever were: none comes twice.
     ever: HashSet<RequestId>,
     accepted: usize,
+    /// Whether accepting ever paused.
+    paused: bool,
 }
 
 /// Runs one input.
@@ -82,7 +84,17 @@ impl<'a> Listener<'a> {
         pep.listen().unwrap();
         pep.listening();
         let (connections, ever) = (Vec::new(), HashSet::new());
-        Self { pep, eq, size, now: Instant::from_nanos(0), stream, connections, ever, accepted: 0 }
+        Self {
+            pep,
+            eq,
+            size,
+            now: Instant::from_nanos(0),
+            stream,
+            connections,
+            ever,
+            accepted: 0,
+            paused: false,
+        }
     }
 
     fn pick(&self, script: &mut Script<'_>) -> Option<usize> {
@@ -132,6 +144,7 @@ impl<'a> Listener<'a> {
     fn refuse(&mut self) {
         if self.pep.wants_accept(self.eq.room()) {
             self.pep.accept_failed(self.now);
+            self.paused = true;
             assert!(!self.pep.wants_accept(self.eq.room()), "it should pause");
             self.outputs();
         }
@@ -252,7 +265,8 @@ impl<'a> Listener<'a> {
         assert_eq!(self.eq.room(), self.size - self.count(Phase::Queued));
         let waits = self.count(Phase::Whole) > 0;
         assert!(!waits || self.eq.room() == 0, "a request waits although there is room");
-        assert!(!waits || !self.pep.wants_accept(1), "one that waits is in the way of others");
+        assert!(!waits || !self.pep.wants_accept(1), "one that waits goes first");
+        assert!(waits || self.paused || self.pep.wants_accept(1), "nothing is in the way");
     }
 
     fn read_event(&mut self) {

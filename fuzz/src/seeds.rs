@@ -124,6 +124,10 @@ pub fn seeds() -> Vec<Seed> {
         connection("broken", &[&receive(8), &feed(70), &send(9, 0), &[8, 0, 0], &feed(10)]);
         connection("cancel", &[&receive(8), &receive(8), &[10, 6, 1], &feed(90), &[6, 3, 3], &receive(200)]);
         connection("timeout", &[&receive(8), &[7, 3], &feed(90)]);
+        // Many acknowledgements fall due while nothing can be written.
+        let stream = [&response[..], &parts(RECORDS[2].1).remove(0).1.repeat(20)].concat();
+        let script = [&[1, 0], &receive(24).repeat(20)[..], &[0, 39, 4, 255, 5, 0, 255]].concat();
+        seed("connection", "many-acks", input(&[&script], &stream));
         seed("connection", "nack", input(&[&[1, 3], &receive(4), &feed(200)], &greeting("nack")));
     }
 
@@ -149,6 +153,20 @@ pub fn seeds() -> Vec<Seed> {
                 &[&receive(1, 40), &send(0, 30, 6), &[0], tamper, &send(0, 30, 0), both],
             );
         }
+        // An acknowledgement falls due while a record has left in part.
+        peer(
+            "crossing",
+            &[
+                &send(0, 200, 0),
+                &send(1, 30, 6),
+                &receive(0, 40),
+                &receive(1, 200),
+                &[1],
+                &[8, 50, 159],
+                both,
+                both,
+            ],
+        );
         peer("broken", &[&send(0, 50, 6), &[30, 0, 1, 0], both, &receive(1, 9), both]);
         peer("late", &[&send(1, 50, 4), both, &[28, 3], &send(0, 10, 0), both]);
     }
