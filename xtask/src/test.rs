@@ -115,10 +115,11 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         step(
             "clippy",
             &[&setup::CLIPPY],
-            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         ),
         step("core without an operating system", &[&setup::RUST_SOURCE], xtask("freestanding")),
         step("workspace tests", &[], cargo(&["test", "--workspace", "--no-fail-fast"])),
+        step("futures on tokio and async-io", &[], cargo(&["test", "-p", "kofi", "--all-features"])),
         simulator,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         step("tour", &[], cargo(&["run", "--release"])),
