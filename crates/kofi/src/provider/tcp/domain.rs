@@ -41,7 +41,7 @@ use crate::wait_set::{Member, WaitSet};
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
 const SCRATCH: usize = 16 * 1024;
 /// Pieces of one write.
-const SEGMENTS: usize = 64;
+const SEGMENTS: usize = 128;
 /// Bytes read from one connection before others get their turn.
 const READ_BUDGET: usize = 4 << 20;
 const EVENTS: usize = 64;
