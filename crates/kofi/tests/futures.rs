@@ -7,7 +7,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::runtime::{Runtime, join, join_all, listener, pair};
+use common::runtime::{Runtime, join, join_all, listener, on_a_thread, pair};
 use common::{PATIENCE, alone, client_of, cpu, loopback, server_at};
 use kofi::future::ConnectError;
 use kofi::{AsyncDomain, AsyncEndpoint, Errno, Event, Message, OpFlags, Reason, WaitObj};
@@ -17,6 +17,7 @@ on_each_runtime! {
     large_messages_go_both_ways
     many_clients_share_a_listener
     more_is_sent_and_received_than_queues_hold
+    memory_of_the_peer_is_read_and_written
     failures_say_why
     a_silent_peer_is_given_up
     queues_are_awaited
@@ -145,6 +146,41 @@ fn more_is_sent_and_received_than_queues_hold(runtime: Runtime) {
     });
 }
 
+/// Remote memory, in one order with messages; dropped, an access goes on.
+fn memory_of_the_peer_is_read_and_written(runtime: Runtime) {
+    const LEN: usize = 4 << 20;
+    runtime.run(async {
+        let pair = pair().await;
+        let access = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+        let region = pair.server.domain().domain().register(vec![1; LEN], access, 5).unwrap();
+        let (addr, key) = (region.address(), region.key());
+        assert_eq!(
+            pair.client.read(vec![0; LEN], addr, key).await.unwrap().into_single().as_slice(),
+            [1; LEN]
+        );
+        assert_eq!(pair.client.write(vec![2; LEN], addr, key).await.unwrap().total_len(), LEN);
+        let written = pair.client.write(vec![3; 8], addr + 8, key);
+        let _ = common::runtime::polls(std::pin::pin!(written), 1).await;
+        let read = pair.client.read(vec![0; LEN], addr, key);
+        let _ = common::runtime::polls(std::pin::pin!(read), 1).await;
+        // A message behind them comes behind them.
+        let (sent, received) = join(pair.client.send(b"done"), pair.server.recv(vec![0; 8])).await;
+        sent.unwrap();
+        assert_eq!(received.unwrap().into_vec(), b"done");
+        let mut bytes = [0; 24];
+        region.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2]);
+        while pair.domain.pending_operations() > 0 {
+            pair.client.read(vec![0; 8], addr, key).await.unwrap();
+        }
+        pair.check().await;
+        // Beyond its end: the access fails, and with it the connection.
+        let failed = pair.client.read(vec![0; 8], addr + LEN as u64, key).await.unwrap_err();
+        assert!(failed.is_end(), "{failed}");
+        assert_eq!(failed.buffers.total_len(), 8);
+    });
+}
+
 fn failures_say_why(runtime: Runtime) {
     runtime.run(async {
         let pair = pair().await;
@@ -239,39 +275,34 @@ fn queues_are_awaited(runtime: Runtime) {
 fn tasks_on_several_threads_share_an_endpoint(runtime: Runtime) {
     const MESSAGES: usize = 500;
     const THREADS: usize = 3;
-    // The connection's runtime stays while the threads have theirs.
+    // The connection's runtime goes on while the threads have theirs.
     runtime.run(async {
         let pair = pair().await;
-        let mut seen = Vec::new();
-        std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..THREADS)
-                .map(|_| {
-                    scope.spawn(|| {
-                        kofi::block_on(async {
-                            let mut seen = Vec::new();
-                            while let Ok(message) = pair.server.recv(vec![0; 8]).await {
-                                seen.push(u64::from_le_bytes(message.into_vec().try_into().unwrap()));
-                            }
-                            seen
-                        })
-                    })
-                })
-                .collect();
-            let sender = scope.spawn(|| {
+        let readers = (0..THREADS).map(|_| {
+            let server = pair.server.clone();
+            on_a_thread(move || {
                 kofi::block_on(async {
-                    for number in 0..MESSAGES as u64 {
-                        pair.client.send(number.to_le_bytes().to_vec()).await.unwrap();
+                    let mut seen = Vec::new();
+                    while let Ok(message) = server.recv(vec![0; 8]).await {
+                        seen.push(u64::from_le_bytes(message.into_vec().try_into().unwrap()));
                     }
-                    pair.client.shutdown().await.unwrap();
-                });
-            });
-            for reader in readers {
-                let part = reader.join().unwrap();
-                assert!(part.is_sorted());
-                seen.extend(part);
-            }
-            sender.join().unwrap();
+                    seen
+                })
+            })
         });
+        let readers: Vec<_> = readers.collect();
+        let client = pair.client.clone();
+        let sender = on_a_thread(move || {
+            kofi::block_on(async {
+                for number in 0..MESSAGES as u64 {
+                    client.send(number.to_le_bytes().to_vec()).await.unwrap();
+                }
+                client.shutdown().await.unwrap();
+            });
+        });
+        let (parts, ()) = join(join_all(readers), sender).await;
+        assert!(parts.iter().all(|part| part.is_sorted()));
+        let mut seen = parts.concat();
         seen.sort_unstable();
         assert_eq!(seen, (0..MESSAGES as u64).collect::<Vec<_>>());
     });

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use kofi_core::wire::header::Segment as RmaIov;
 use kofi_core::{Address, Error, Fid, Info, Reason, Result, State as EpState, TimeLimits};
 
-use super::hub::{AsyncDomain, Phase, Slot, poll_slot, slot};
+use super::hub::{AsyncDomain, Kind, Outgoing, Phase, Slot, poll_slot, slot};
 use super::{Failed, Received};
 use crate::buffer::Buffers;
 use crate::provider::{EndpointOps, Message};
@@ -107,14 +108,44 @@ impl AsyncEndpoint {
     ///
     /// It waits for the connection and for room in the transmit queue. Once polled, the message goes
     /// out in its turn, also when the future is dropped.
-    pub fn send(&self, buffers: impl Into<Buffers>) -> SendMessage {
+    pub fn send(&self, buffers: impl Into<Buffers>) -> Transfer {
         self.send_message(Message { buffers: buffers.into(), ..Message::default() })
     }
 
     /// The same with completion data and flags, such as `FI_DELIVERY_COMPLETE`. The message's
     /// `context` is not used.
-    pub fn send_message(&self, message: Message) -> SendMessage {
-        SendMessage { endpoint: self.clone(), message: Some(message), slot: slot() }
+    pub fn send_message(&self, message: Message) -> Transfer {
+        self.transfer(Kind::Send, message, &[])
+    }
+
+    /// Writes into the peer's memory `addr` of the region with that key. Gives the memory back.
+    ///
+    /// It waits and goes on as [`send`](Self::send) does, in one order with sends.
+    pub fn write(&self, buffers: impl Into<Buffers>, addr: u64, key: u64) -> Transfer {
+        let buffers = buffers.into();
+        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+        self.write_message(Message { buffers, ..Message::default() }, &[remote])
+    }
+
+    /// The same with completion data and flags, into several pieces of the peer's memory. Completion
+    /// data is for peers that read their completion queue themselves; futures do not tell of it.
+    pub fn write_message(&self, message: Message, remote: &[RmaIov]) -> Transfer {
+        self.transfer(Kind::Write, message, remote)
+    }
+
+    /// Reads from the peer's memory `addr` of the region with that key. Gives the memory back, with
+    /// what was read.
+    ///
+    /// It waits and goes on as [`send`](Self::send) does, in one order with sends.
+    pub fn read(&self, buffers: impl Into<Buffers>, addr: u64, key: u64) -> Transfer {
+        let buffers = buffers.into();
+        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+        self.transfer(Kind::Read, Message { buffers, ..Message::default() }, &[remote])
+    }
+
+    fn transfer(&self, kind: Kind, message: Message, remote: &[RmaIov]) -> Transfer {
+        let outgoing = Outgoing { kind, message, remote: remote.into() };
+        Transfer { endpoint: self.clone(), outgoing: Some(outgoing), slot: slot() }
     }
 
     /// Receives a message into one buffer, or scattered over several.
@@ -384,23 +415,24 @@ impl Future for Shutdown {
     }
 }
 
-/// [`AsyncEndpoint::send`]. Dropped, the message still goes out.
+/// [`AsyncEndpoint::send`], [`write`](AsyncEndpoint::write) and [`read`](AsyncEndpoint::read). Dropped,
+/// it still goes on to its end.
 #[must_use = "a future does nothing before it is polled"]
-pub struct SendMessage {
+pub struct Transfer {
     endpoint: AsyncEndpoint,
-    message: Option<Message>,
+    outgoing: Option<Outgoing>,
     slot: Slot<Buffers>,
 }
 
-impl Future for SendMessage {
+impl Future for Transfer {
     type Output = Result<Buffers, Failed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { endpoint, message, slot } = &mut *self;
-        let message = message.take();
-        let started = message.is_some();
-        if let Some(message) = message {
-            endpoint.0.domain.0.with(|state| state.send(endpoint.0.fid, message, slot));
+        let Self { endpoint, outgoing, slot } = &mut *self;
+        let outgoing = outgoing.take();
+        let started = outgoing.is_some();
+        if let Some(outgoing) = outgoing {
+            endpoint.0.domain.0.with(|state| state.send(endpoint.0.fid, outgoing, slot));
         }
         poll_operation(endpoint, slot, started, cx)
     }
@@ -474,4 +506,4 @@ macro_rules! debug {
     )*};
 }
 
-debug! { Connect Connected Ended Shutdown SendMessage Recv }
+debug! { Connect Connected Ended Shutdown Transfer Recv }

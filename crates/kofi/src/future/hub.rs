@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use kofi_core::wire::header::Segment as RmaIov;
 use kofi_core::{CompletionError, Errno, Error, Fid, Hints, Info, OpFlags, Reason, Result};
 
 use super::runtime::{Readiness, Runtime};
@@ -16,9 +17,10 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::domain::Domain;
 use crate::event_queue::{Event, EventQueue};
 use crate::fabric::Fabric;
-use crate::provider::{EndpointOps, Message, Receive};
+use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::wait::{Bell, lock};
 use crate::wait_set::WaitSet;
+use smallvec::SmallVec;
 
 /// What futures on endpoints run in: a domain with its queues.
 ///
@@ -45,6 +47,11 @@ impl AsyncDomain {
     /// As for [`open`](Self::open).
     pub fn open_on(info: &Info, runtime: impl Runtime) -> Result<Self> {
         Hub::open(info, Some(Box::new(runtime))).map(Self)
+    }
+
+    /// The domain itself, to register memory in.
+    pub fn domain(&self) -> &Domain {
+        &self.0.domain
     }
 
     /// What it was opened with.
@@ -295,8 +302,47 @@ pub(super) fn poll_slot<T>(slot: &Slot<T>, cx: &Context<'_>) -> Poll<Result<T, F
     }
 }
 
+/// Something to be posted in its turn: a send, or an access to the peer's memory.
+pub(super) struct Outgoing {
+    pub(super) kind: Kind,
+    pub(super) message: Message,
+    /// Pieces of the peer's memory.
+    pub(super) remote: SmallVec<[RmaIov; 1]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Send,
+    Write,
+    /// Into the message's buffers.
+    Read,
+}
+
+impl Outgoing {
+    fn post(&mut self, ops: &dyn EndpointOps, context: u64) -> Result<(), Refused> {
+        let Self { kind, message, remote } = self;
+        let buffers = std::mem::take(&mut message.buffers);
+        let (data, flags) = (message.data, message.flags);
+        match kind {
+            Kind::Send => ops.send(Message { buffers, data, flags, context }),
+            Kind::Write => ops.write(Message { buffers, data, flags, context }, remote),
+            Kind::Read => ops.read(Receive { buffers, flags, context }, remote),
+        }
+    }
+}
+
+impl Kind {
+    fn call(self) -> &'static str {
+        match self {
+            Self::Send => "fi_send",
+            Self::Write => "fi_write",
+            Self::Read => "fi_read",
+        }
+    }
+}
+
 enum Op {
-    Send(Fid, Slot<Buffers>),
+    Send(Fid, Kind, Slot<Buffers>),
     Receive {
         ep: Fid,
         /// It was cancelled by us: what its future wanted has come otherwise, or is not wanted.
@@ -325,7 +371,7 @@ struct EndpointState {
     /// What the peer gave when it accepted.
     data: Vec<u8>,
     /// Sends that wait for the connection or for room.
-    unsent: VecDeque<(Message, Slot<Buffers>)>,
+    unsent: VecDeque<(Outgoing, Slot<Buffers>)>,
     /// `fi_shutdown` is due when all of these are posted.
     shutdown: bool,
     /// Futures that wait for messages, in order.
@@ -478,7 +524,7 @@ impl State {
             out.wake.extend(endpoint.watchers.drain(..).map(|(_, waker)| waker));
         }
         for op in ops.values() {
-            if let Op::Send(_, slot) = op {
+            if let Op::Send(.., slot) = op {
                 out.wake.extend(lock(slot).waker.take());
             }
         }
@@ -487,10 +533,10 @@ impl State {
 
     // Sends.
 
-    /// Takes a message, to be sent when its turn has come.
-    pub(super) fn send(&mut self, fid: Fid, message: Message, slot: &Slot<Buffers>) {
+    /// Takes what is to be posted when its turn has come.
+    pub(super) fn send(&mut self, fid: Fid, outgoing: Outgoing, slot: &Slot<Buffers>) {
         let Some(endpoint) = self.endpoints.get_mut(&fid) else { return };
-        endpoint.unsent.push_back((message, slot.clone()));
+        endpoint.unsent.push_back((outgoing, slot.clone()));
         self.post_sends(fid);
     }
 
@@ -507,21 +553,16 @@ impl State {
         if matches!(endpoint.phase, Phase::Connecting) {
             return;
         }
-        while let Some((message, slot)) = endpoint.unsent.pop_front() {
+        while let Some((mut outgoing, slot)) = endpoint.unsent.pop_front() {
             self.next_id += 1;
             let context = self.next_id;
-            match endpoint.ops.send(Message { context, ..message }) {
+            match outgoing.post(&*endpoint.ops, context) {
                 Ok(()) => {
-                    self.ops.insert(context, Op::Send(fid, slot));
+                    self.ops.insert(context, Op::Send(fid, outgoing.kind, slot));
                 }
                 Err(refused) if refused.error.is_again() => {
-                    let message = Message {
-                        buffers: refused.buffers,
-                        data: message.data,
-                        flags: message.flags,
-                        context,
-                    };
-                    return endpoint.unsent.push_front((message, slot));
+                    outgoing.message.buffers = refused.buffers;
+                    return endpoint.unsent.push_front((outgoing, slot));
                 }
                 Err(refused) => Self::finish(&mut self.out, &slot, Err(refused.into())),
             }
@@ -663,10 +704,10 @@ impl State {
         let context = completion.context;
         match self.ops.remove(&context) {
             None => {}
-            Some(Op::Send(fid, slot)) => {
+            Some(Op::Send(fid, kind, slot)) => {
                 let result = match completion.error {
                     None => Ok(completion.buffers),
-                    Some(error) => Err(Failed::from_completion("fi_send", error, completion.buffers)),
+                    Some(error) => Err(Failed::from_completion(kind.call(), error, completion.buffers)),
                 };
                 Self::finish(&mut self.out, &slot, result);
                 self.post_sends(fid);

@@ -140,6 +140,8 @@ impl AsyncRequest {
         let started = acceptor.and_then(|acceptor| {
             AsyncEndpoint::start(domain, acceptor.ops().clone(), |ops| ops.accept(data))
         });
+        // From now on the endpoint is driven, also if no future of it is polled: its peer may access memory.
+        hub.look(true);
         started.map_err(|error| Returned { error, object: self })
     }
 

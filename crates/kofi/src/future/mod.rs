@@ -22,7 +22,7 @@
 //! | [`AsyncListener::accept`], [`next_request`](AsyncListener::next_request) | the request stays in the queue |
 //! | [`AsyncEndpoint::connect`] | the endpoint is closed; the peer is told |
 //! | [`AsyncEndpoint::recv`] | the receive is cancelled (`fi_cancel`). A message that had reached it goes to the next `recv` of the endpoint |
-//! | [`AsyncEndpoint::send`] | the message still goes out, and its memory is freed then |
+//! | [`AsyncEndpoint::send`], [`write`](AsyncEndpoint::write), [`read`](AsyncEndpoint::read) | it goes on to its end, and its memory is freed then |
 //! | [`AsyncEndpoint::shutdown`] | the shutdown goes on |
 //! | [`AsyncEndpoint::connected`], [`ended`](AsyncEndpoint::ended) | nothing |
 //! | `next_event`, `next_completion` | nothing was read |
@@ -44,7 +44,7 @@ mod listener;
 mod queue;
 mod runtime;
 
-pub use endpoint::{AsyncEndpoint, Connect, ConnectError, Connected, Ended, Recv, SendMessage, Shutdown};
+pub use endpoint::{AsyncEndpoint, Connect, ConnectError, Connected, Ended, Recv, Shutdown, Transfer};
 pub use hub::AsyncDomain;
 pub use listener::{Accept, AsyncListener, AsyncRequest, NextRequest};
 pub use queue::{NextCompletion, NextEvent};

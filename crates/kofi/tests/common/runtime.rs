@@ -5,7 +5,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 
 use kofi::{AsyncDomain, AsyncEndpoint, AsyncListener};
 
@@ -110,6 +111,29 @@ pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
     })
     .await;
     futures.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+/// Runs a function on a thread of its own, and is ready when that ends.
+pub fn on_a_thread<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> impl Future<Output = T> {
+    let shared = Arc::new(Mutex::new((None, None::<Waker>)));
+    let theirs = shared.clone();
+    std::thread::spawn(move || {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        let mut shared = theirs.lock().unwrap();
+        shared.0 = Some(result);
+        shared.1.take().map(Waker::wake)
+    });
+    poll_fn(move |cx| {
+        let mut shared = shared.lock().unwrap();
+        match shared.0.take() {
+            Some(Ok(value)) => Poll::Ready(value),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => {
+                shared.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
 }
 
 pub struct AsyncPair {

@@ -46,7 +46,15 @@ impl TcpEndpoint {
         pending: Option<Arc<Pending>>,
     ) -> Self {
         let source = info.src_addr.as_ref().and_then(|addr| addr.socket_addr());
-        Self { domain, _progress: progress, id, fid, source, pending: Mutex::new(pending), bound: Mutex::default() }
+        Self {
+            domain,
+            _progress: progress,
+            id,
+            fid,
+            source,
+            pending: Mutex::new(pending),
+            bound: Mutex::default(),
+        }
     }
 }
 
