@@ -6,11 +6,14 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod freestanding;
+mod fuzz;
 mod process;
+mod sanitize;
 mod setup;
 mod sim;
 mod test;
 mod tree;
+mod valgrind;
 mod workspace;
 
 #[derive(Parser)]
@@ -22,12 +25,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what the tests need and this machine lacks (Debian packages)
+    /// Install what the tests need and this machine lacks (Debian packages, cargo-fuzz)
     Setup,
     /// Set up, then run every check and every test; ends with one summary line
     Test(test::Options),
     /// Run the simulator: the machine that also runs in kofi and in the kernel, over a network made from a seed
     Sim(sim::Options),
+    /// Let libFuzzer look for bytes of a peer that break something
+    Fuzz(fuzz::Options),
+    /// Run the tests with AddressSanitizer
+    Sanitize,
+    /// Run the tests under valgrind
+    Valgrind,
     /// Build kofi-core as the kernel module uses it: no std, no operating system (x86_64-unknown-none)
     Freestanding,
     /// Check the source tree: licence lines, no path of a developer's machine, unsafe code only where allowed
@@ -39,6 +48,9 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(),
         Command::Test(options) => test::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
+        Command::Sanitize => sanitize::run(),
+        Command::Valgrind => valgrind::run(),
         Command::Freestanding => freestanding::run(),
         Command::Tree => tree::run(),
     };

@@ -13,6 +13,8 @@ pub(crate) struct Tool {
     pub(crate) what: &'static str,
     /// The Debian packages that bring it; none where it comes with Rust.
     packages: &'static [&'static str],
+    /// The crate that brings it, and which version `cargo install` is to take.
+    program: Option<(&'static str, &'static str)>,
     /// How to get it where there is no apt.
     otherwise: &'static str,
     /// Why it cannot be used, if so.
@@ -22,6 +24,7 @@ pub(crate) struct Tool {
 pub(crate) const RUSTFMT: Tool = Tool {
     what: "rustfmt",
     packages: &[],
+    program: None,
     otherwise: "rustup component add rustfmt",
     missing: || absent(workspace::cargo().args(["fmt", "--version"])),
 };
@@ -29,6 +32,7 @@ pub(crate) const RUSTFMT: Tool = Tool {
 pub(crate) const CLIPPY: Tool = Tool {
     what: "clippy",
     packages: &[],
+    program: None,
     otherwise: "rustup component add clippy",
     missing: || absent(workspace::cargo().args(["clippy", "--version"])),
 };
@@ -36,6 +40,7 @@ pub(crate) const CLIPPY: Tool = Tool {
 pub(crate) const RUST_SOURCE: Tool = Tool {
     what: "a Rust compiler with the source of its library",
     packages: &["rustc-web", "rust-web-src"],
+    program: None,
     otherwise: "rustup component add rust-src",
     missing: || Toolchain::find().err(),
 };
@@ -43,6 +48,7 @@ pub(crate) const RUST_SOURCE: Tool = Tool {
 pub(crate) const STOCK_PROGRAMS: Tool = Tool {
     what: "stock libfabric's programs",
     packages: &["libfabric-bin"],
+    program: None,
     otherwise: "build libfabric with its fi_info and fi_pingpong, and put them on PATH",
     missing: || ["fi_info", "fi_pingpong"].into_iter().find_map(not_on_path),
 };
@@ -50,6 +56,7 @@ pub(crate) const STOCK_PROGRAMS: Tool = Tool {
 pub(crate) const STOCK_HEADERS: Tool = Tool {
     what: "a C compiler and stock libfabric's headers",
     packages: &["gcc", "pkg-config", "libfabric-dev"],
+    program: None,
     otherwise: "install a C compiler, pkg-config and libfabric's headers",
     missing: || {
         let libfabric = || absent(Command::new("pkg-config").args(["--exists", "libfabric"]));
@@ -57,7 +64,32 @@ pub(crate) const STOCK_HEADERS: Tool = Tool {
     },
 };
 
-const ALL: [&Tool; 5] = [&RUSTFMT, &CLIPPY, &RUST_SOURCE, &STOCK_PROGRAMS, &STOCK_HEADERS];
+pub(crate) const CXX: Tool = Tool {
+    what: "a C++ compiler (for libFuzzer)",
+    packages: &["g++"],
+    program: None,
+    otherwise: "install a C++ compiler",
+    missing: || not_on_path("c++"),
+};
+
+pub(crate) const CARGO_FUZZ: Tool = Tool {
+    what: "cargo-fuzz",
+    packages: &[],
+    program: Some(("cargo-fuzz", "0.13.2")),
+    otherwise: "cargo install --locked cargo-fuzz@0.13.2",
+    missing: || absent(workspace::cargo().args(["fuzz", "--version"])),
+};
+
+pub(crate) const VALGRIND: Tool = Tool {
+    what: "valgrind",
+    packages: &["valgrind"],
+    program: None,
+    otherwise: "install valgrind",
+    missing: || not_on_path("valgrind"),
+};
+
+/// What `cargo xtask test` needs.
+const ALL: [&Tool; 7] = [&RUSTFMT, &CLIPPY, &RUST_SOURCE, &STOCK_PROGRAMS, &STOCK_HEADERS, &CXX, &CARGO_FUZZ];
 
 impl Tool {
     /// Why a step that needs this tool cannot run, and what to do about it.
@@ -86,14 +118,19 @@ fn has_apt() -> bool {
     not_on_path("apt-get").is_none()
 }
 
-/// Installs what is missing, announcing each package; what cannot be had is said, and is no error here:
-/// the steps that need it say so again.
+/// Installs what `cargo xtask test` needs.
 pub(crate) fn run() -> Result<(), String> {
-    let missing: Vec<&Tool> = ALL.into_iter().filter(|tool| (tool.missing)().is_some()).collect();
-    if missing.is_empty() {
+    if ALL.iter().all(|tool| (tool.missing)().is_none()) {
         println!("setup: nothing to install");
-        return Ok(());
     }
+    provide(&ALL);
+    Ok(())
+}
+
+/// Installs what is missing, announcing each package; what cannot be had is said, and is no error here:
+/// what needs it says so again.
+pub(crate) fn provide(tools: &[&Tool]) {
+    let missing: Vec<&Tool> = tools.iter().copied().filter(|tool| (tool.missing)().is_some()).collect();
     let installable: Vec<&Tool> = missing.iter().copied().filter(|tool| !tool.packages.is_empty()).collect();
     if !installable.is_empty() {
         match Apt::find() {
@@ -101,12 +138,23 @@ pub(crate) fn run() -> Result<(), String> {
             Err(why) => println!("setup: cannot install packages: {why}"),
         }
     }
+    for (name, version) in missing.iter().filter_map(|tool| tool.program) {
+        println!("setup: installing {name} {version} (by cargo install)");
+        if let Err(why) = cargo_install(name, version) {
+            println!("setup: {why}");
+        }
+    }
     for tool in missing {
         if let Some(why) = tool.missing() {
             println!("setup: still missing: {why}");
         }
     }
-    Ok(())
+}
+
+fn cargo_install(name: &str, version: &str) -> Result<(), String> {
+    let mut command = workspace::cargo();
+    command.args(["install", "--quiet", "--locked"]).arg(format!("{name}@{version}"));
+    process::run(&mut command)
 }
 
 /// apt-get, with the right to install.

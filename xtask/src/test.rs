@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::setup::{self, Tool};
-use crate::{process, sim, workspace};
+use crate::{fuzz, process, sim, workspace};
 
 /// A step that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -102,6 +102,27 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
             sim::command(&sim::Options { schedules, from: Some(seed), ..sim::Options::default() }),
         ],
     };
+    // They are no members of the workspace, so nothing above has looked at them.
+    let fuzz = Step {
+        name: "fuzz targets (10 s each)".to_owned(),
+        needs: &[&setup::RUSTFMT, &setup::CLIPPY, &setup::CXX, &setup::CARGO_FUZZ],
+        commands: vec![
+            cargo(&["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]),
+            cargo(
+                &[
+                    &["clippy", "--all-targets", "--manifest-path", fuzz::MANIFEST][..],
+                    &["--", "-D", "warnings"],
+                ]
+                .concat(),
+            ),
+            cargo(&["test", "--manifest-path", fuzz::MANIFEST]),
+            {
+                let mut run = xtask("fuzz");
+                run.args(["--seconds", "10"]);
+                run
+            },
+        ],
+    };
     let packages =
         ["-p", "kofi-cli", "--test", "interop", "-p", "kofi-conformance", "--test", "remote_memory"];
     let mut interop = cargo(&[&["test", "--release"], &packages[..]].concat());
@@ -115,11 +136,13 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         step(
             "clippy",
             &[&setup::CLIPPY],
-            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         ),
         step("core without an operating system", &[&setup::RUST_SOURCE], xtask("freestanding")),
         step("workspace tests", &[], cargo(&["test", "--workspace", "--no-fail-fast"])),
+        step("futures on tokio and async-io", &[], cargo(&["test", "-p", "kofi", "--all-features"])),
         simulator,
+        fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         step("tour", &[], cargo(&["run", "--release"])),
         step("documentation", &[], docs),

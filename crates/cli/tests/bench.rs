@@ -44,7 +44,7 @@ fn latency_as_json() {
             assert_eq!(series["rounds"].as_array().unwrap().len(), 3, "{row}");
         }
         assert!(row["stock"].is_null() && row["kofi/stock"].is_null(), "{row}");
-        assert!(!row["plain_variant"].as_str().unwrap().is_empty(), "{row}");
+        assert!(!row["ways"]["plain"].as_str().unwrap().is_empty(), "{row}");
     }
     let medians =
         rows.iter().filter(|row| row["metric"] == "median").map(|row| row["case"].as_str().unwrap());

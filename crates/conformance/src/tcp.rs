@@ -54,6 +54,7 @@ const NAP: Duration = Duration::from_micros(200);
 /// The world of the `tcp` provider.
 pub struct Tcp {
     start: Instant,
+    progress: kofi::Progress,
     processes: u32,
     fabrics: Table<kofi::Fabric>,
     event_queues: Table<kofi::EventQueue>,
@@ -71,6 +72,7 @@ impl Default for Tcp {
     fn default() -> Self {
         Self {
             start: Instant::now(),
+            progress: kofi::Progress::Manual,
             processes: 0,
             fabrics: Table::default(),
             event_queues: Table::default(),
@@ -86,8 +88,8 @@ impl Default for Tcp {
     }
 }
 
-fn info(source: Option<SocketAddr>) -> Result<Info> {
-    let hints = kofi::Hints::new().provider("tcp");
+fn info(progress: kofi::Progress, source: Option<SocketAddr>) -> Result<Info> {
+    let hints = kofi::Hints::new().provider("tcp").progress(progress);
     let hints = match source {
         Some(source) => hints.source(source),
         None => hints,
@@ -122,6 +124,11 @@ fn vectors(buffers: kofi::Buffers) -> Vec<Vec<u8>> {
 }
 
 impl Tcp {
+    /// The same with `FI_PROGRESS_AUTO`: threads drive everything, too.
+    pub fn with_threads() -> Self {
+        Self { progress: kofi::Progress::Auto, ..Self::default() }
+    }
+
     /// Drives everything once, without waiting.
     fn drive(&self) {
         for queue in self.event_queues.objects.values() {
@@ -252,6 +259,10 @@ impl World for Tcp {
         true
     }
 
+    fn holds_still(&self) -> bool {
+        self.progress == kofi::Progress::Manual
+    }
+
     fn reads_drive(&self) -> bool {
         true
     }
@@ -279,7 +290,7 @@ impl World for Tcp {
     }
 
     fn endpoint_attr(&self) -> EndpointAttr {
-        match info(Some(([127, 0, 0, 1], 0).into())) {
+        match info(self.progress, Some(([127, 0, 0, 1], 0).into())) {
             Ok(info) => EndpointAttr::from(&info),
             Err(error) => panic!("{error}"),
         }
@@ -290,7 +301,7 @@ impl World for Tcp {
     }
 
     fn fabric(&mut self, _process: Process) -> Result<Fabric> {
-        let fabric = kofi::Fabric::open(&info(Some(([127, 0, 0, 1], 0).into()))?)?;
+        let fabric = kofi::Fabric::open(&info(self.progress, Some(([127, 0, 0, 1], 0).into()))?)?;
         Ok(Fabric(self.fabrics.insert(fabric)))
     }
 
@@ -371,7 +382,7 @@ impl World for Tcp {
 
     fn passive_ep(&mut self, fabric: Fabric, source: Option<SocketAddr>) -> Result<PassiveEndpoint> {
         let fabric = self.fabrics.get("fi_passive_ep", "fabric", fabric.0)?;
-        let pep = fabric.passive_endpoint(&info(source)?)?.ops().clone();
+        let pep = fabric.passive_endpoint(&info(self.progress, source)?)?.ops().clone();
         let fid = pep.fid();
         Ok(PassiveEndpoint(self.passive.insert((pep, fid))))
     }
@@ -416,7 +427,7 @@ impl World for Tcp {
 
     fn domain_with(&mut self, fabric: Fabric, mr_mode: MrMode) -> Result<Domain> {
         let fabric = self.fabrics.get("fi_domain", "fabric", fabric.0)?;
-        let mut info = info(None)?;
+        let mut info = info(self.progress, None)?;
         info.domain_attr.mr_mode = mr_mode;
         let domain = fabric.domain(&info)?;
         Ok(Domain(self.domains.insert(domain.ops().clone())))
@@ -560,7 +571,7 @@ impl World for Tcp {
         let domain = self.domains.get(CALL, "domain", domain.0)?;
         let ep = match request {
             None => {
-                let mut info = with_attr(info(Some(([127, 0, 0, 1], 0).into()))?, attr);
+                let mut info = with_attr(info(self.progress, Some(([127, 0, 0, 1], 0).into()))?, attr);
                 info.src_addr = None;
                 domain.endpoint(&info)?
             }

@@ -239,6 +239,10 @@ pub trait World {
     fn step(&mut self, limit: Duration) -> bool;
     /// Whether a read of an empty queue lets everything that feeds it make progress, and tries again.
     fn reads_drive(&self) -> bool;
+    /// Whether nothing moves between two calls, so that a case can say how far something gets.
+    fn holds_still(&self) -> bool {
+        true
+    }
     /// A new process.
     fn process(&mut self) -> Process;
     /// An address at which the process can be reached, with port 0; `None` without that family.

@@ -16,6 +16,12 @@ pub enum WaitObj {
     Set,
     /// By blocking reads, or by a file descriptor for `poll(2)`.
     Fd,
+    /// By blocking reads: a mutex and a condition variable, which only C programs ask to see.
+    MutexCond,
+    /// By blocking reads that give the processor to others (`sched_yield(2)`) and never sleep.
+    Yield,
+    /// As `Fd`: a set of descriptors for `poll(2)` that has one in it.
+    PollFd,
 }
 
 /// Attributes of an event queue (`struct fi_eq_attr`).

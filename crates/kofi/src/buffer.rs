@@ -130,6 +130,20 @@ impl Buffers {
         }
     }
 
+    /// Copies the first `len` bytes of `from`, which fit.
+    pub(crate) fn copy_from(&mut self, from: &Self, len: usize) {
+        let mut offset = 0;
+        for piece in from.slices(0, len as u64) {
+            let mut rest = piece;
+            for place in self.slices_mut(offset, piece.len() as u64) {
+                let (bytes, tail) = rest.split_at(place.len().min(rest.len()));
+                place.copy_from_slice(bytes);
+                rest = tail;
+            }
+            offset += piece.len() as u64;
+        }
+    }
+
     /// The segments, to be written to; `None` when one of them is shared or static.
     pub(crate) fn as_mut_slices(&mut self) -> Option<SmallVec<[&mut [u8]; 4]>> {
         self.0.iter_mut().map(Buf::as_mut_slice).collect()
@@ -201,6 +215,14 @@ mod tests {
             }
         }
         assert_eq!(bufs.into_single().as_slice(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn copies_go_over_segments() {
+        let from: Buffers = [vec![1, 2, 3], vec![4, 5], vec![6, 7]].into_iter().collect();
+        let mut to: Buffers = [vec![0; 2], vec![0; 1], vec![0; 4]].into_iter().collect();
+        to.copy_from(&from, 6);
+        assert_eq!(to.into_single().as_slice(), [1, 2, 3, 4, 5, 6, 0]);
     }
 
     #[test]

@@ -151,6 +151,15 @@ impl CompletionQueue {
         Returned::check(self, result).map(drop)
     }
 
+    /// `fi_cq_signal`: each blocking read that waits now ends with [`Error::Empty`], or else the
+    /// next one does.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS on a queue with `WaitObj::None`.
+    pub fn signal(&self) -> Result<()> {
+        self.0.signal()
+    }
+
     /// `fi_trywait`: whether it is right to sleep on [`fd`](Self::fd) now.
     ///
     /// # Errors
@@ -160,7 +169,7 @@ impl CompletionQueue {
     }
 
     /// The descriptor to poll for reading after [`try_wait`](Self::try_wait), of a queue that was
-    /// opened with `WaitObj::Fd`.
+    /// opened with `WaitObj::Fd` or `PollFd`.
     ///
     /// # Errors
     /// -FI_ENOSYS for other queues.

@@ -161,12 +161,12 @@ impl EventQueue {
             fid: fabric.new_fid(),
             fabric: fabric.clone(),
             queue: Mutex::new(core_eq::EventQueue::open(attr)?),
-            waiter: Waiter::new(CALL, attr.wait_obj)?,
+            waiter: Waiter::new(CALL, attr.wait_obj, wait_set.map(|set| set.gathered().clone()))?,
             listeners: Mutex::new(Vec::new()),
             _child: fabric.child(|children| &mut children.event_queues),
         });
         if let Some(set) = wait_set {
-            set.add(CALL, shared.clone())?;
+            set.add(shared.clone());
         }
         Ok(Self(shared))
     }
@@ -195,6 +195,14 @@ impl EventQueue {
     /// [`Error::Empty`] (-FI_EAGAIN) when the next entry is none.
     pub fn read_error(&self) -> Result<Event> {
         self.or_drive(core_eq::EventQueue::read_error)
+    }
+
+    /// The next event, be it an ordinary or an error entry. Nothing is driven for it.
+    pub(crate) fn next_unread(&self) -> Result<Event> {
+        match self.0.read_with(core_eq::EventQueue::read) {
+            Err(Error::ErrorAvailable) => self.0.read_with(core_eq::EventQueue::read_error),
+            other => other,
+        }
     }
 
     /// `fi_eq_sread`: waits for the next event. `None` waits for ever, zero not at all.
@@ -278,12 +286,21 @@ impl EventQueue {
     }
 
     /// The descriptor to poll for reading after [`try_wait`](Self::try_wait), of a queue that was
-    /// opened with `WaitObj::Fd`.
+    /// opened with `WaitObj::Fd` or `PollFd`.
     ///
     /// # Errors
     /// -FI_ENOSYS for other queues.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.0.waiter.fd("fi_control(FI_GETWAIT)")
+    }
+
+    /// Wakes readers up: each blocking read that waits now ends with [`Error::Empty`], or else the
+    /// next one does. What `fi_cq_signal` is to completion queues.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS on a queue with `WaitObj::None`.
+    pub fn signal(&self) -> Result<()> {
+        self.0.waiter.signal("fi_eq_signal")
     }
 
     /// `fi_close`.

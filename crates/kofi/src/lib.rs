@@ -153,12 +153,20 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Futures
+//!
+//! [`AsyncListener`] and [`AsyncEndpoint`] do the same with futures, on any executor: see [`future`].
+//!
 //! # Waiting and progress
 //!
 //! Progress is manual (`FI_PROGRESS_MANUAL`): reading a queue, or waiting on it, moves everything
 //! along that feeds the queue. There is no thread. A process that waits uses no processor time.
 //! Connecting, the handshake at a listener and shutdown have limits in time ([`TimeLimits`]), after
 //! which one event says what was wrong; the decision on a request has one if it is set.
+//!
+//! With [`Hints::progress`]`(`[`Progress::Auto`]`)` each domain and each listener has a thread
+//! (`kofi-progress`), which serves peers while the application does something else. It sleeps while
+//! there is nothing to do, and is joined when its object closes.
 
 mod buffer;
 mod clock;
@@ -169,9 +177,11 @@ mod domain;
 mod endpoint;
 mod event_queue;
 mod fabric;
+pub mod future;
 mod getinfo;
 mod memory_region;
 mod passive_endpoint;
+mod progress;
 pub mod provider;
 mod returned;
 mod wait;
@@ -198,6 +208,7 @@ pub use domain::Domain;
 pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
+pub use future::{AsyncDomain, AsyncEndpoint, AsyncListener, block_on};
 pub use getinfo::{Outcome, Query, explain, getinfo};
 pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};

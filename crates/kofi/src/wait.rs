@@ -3,15 +3,16 @@
 //! the queue goes on.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
 use kofi_core::{Error, Instant, Result};
 use rustix::event::epoll;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, write};
+use rustix::thread::sched_yield;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -90,42 +91,169 @@ pub(crate) fn system(call: &'static str, errno: Errno) -> Error {
     }
 }
 
+/// Readable while it has been rung.
+pub(crate) struct Bell {
+    fd: OwnedFd,
+    rung: Mutex<bool>,
+}
+
+impl Bell {
+    pub(crate) fn new(call: &'static str) -> Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| system(call, errno))?;
+        Ok(Self { fd, rung: Mutex::new(false) })
+    }
+
+    pub(crate) fn ring(&self) {
+        let mut rung = lock(&self.rung);
+        if !*rung {
+            // A counter that is at zero takes one more.
+            *rung = write(&self.fd, &1u64.to_ne_bytes()).is_ok();
+        }
+    }
+
+    pub(crate) fn silence(&self) {
+        let mut rung = lock(&self.rung);
+        if *rung {
+            *rung = read(&self.fd, &mut [0u8; 8]).is_err();
+        }
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// An epoll descriptor for those who poll themselves: all that they have to wait for in one.
+pub(crate) struct Gathered(OwnedFd);
+
+impl Gathered {
+    pub(crate) fn new(call: &'static str) -> Result<Self> {
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(Self).map_err(|errno| system(call, errno))
+    }
+
+    /// Adds a descriptor; doing it again changes nothing.
+    pub(crate) fn add(&self, call: &'static str, fd: impl AsFd) -> Result<()> {
+        match epoll::add(&self.0, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(system(call, errno)),
+        }
+    }
+}
+
+impl AsFd for Gathered {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What those who poll a queue's descriptor need.
+struct Polled {
+    /// The queue's own, or that of its wait set.
+    gathered: Arc<Gathered>,
+    bell: Bell,
+    /// Somebody wants to be woken by the bell.
+    armed: AtomicBool,
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        // Closing does not take it out while a forked child has it open, too.
+        let _ = epoll::delete(&self.gathered.0, &self.bell);
+    }
+}
+
+/// Threads in blocking reads. Each has a bell of its own: none can take another's wake-up away.
+#[derive(Default)]
+struct Sleepers {
+    asleep: Vec<Arc<Bell>>,
+    spare: Vec<Arc<Bell>>,
+}
+
+/// How long a blocking read looks for something before it sleeps: `KOFI_SPIN_US`.
+fn spin_budget() -> Duration {
+    static BUDGET: OnceLock<Duration> = OnceLock::new();
+    *BUDGET.get_or_init(|| {
+        let given = std::env::var("KOFI_SPIN_US").ok().and_then(|micros| micros.trim().parse().ok());
+        match (given, std::thread::available_parallelism()) {
+            (Some(micros), _) => Duration::from_micros(micros),
+            // Alone on a processor, one who spins keeps away what it waits for.
+            (None, Ok(processors)) if processors.get() > 1 => DEFAULT_SPIN,
+            (None, _) => Duration::ZERO,
+        }
+    })
+}
+
+const DEFAULT_SPIN: Duration = Duration::from_micros(20);
+/// After so many times in vain nobody spins, until a sleep turns out to be short again.
+const SPINS_IN_VAIN: u32 = 3;
+/// A sleep is short that takes no more than so many times the budget: falling asleep and waking up
+/// takes time, too.
+const SHORT_SLEEP: u32 = 4;
+
 /// The waiting side of a queue.
 pub(crate) struct Waiter {
     kind: WaitObj,
-    /// Readable after [`notify`](Self::notify), while somebody wants to know.
-    event: OwnedFd,
-    /// The next [`notify`](Self::notify) has somebody to wake.
-    armed: AtomicBool,
-    /// Blocking reads that sleep, or are about to.
-    sleepers: AtomicUsize,
-    /// Somebody polls the descriptor now and then.
-    polled: AtomicBool,
-    /// All descriptors in one, for those who poll themselves.
-    all: Option<OwnedFd>,
+    polled: Option<Polled>,
+    sleepers: Mutex<Sleepers>,
+    /// How many are asleep.
+    sleeping: AtomicUsize,
+    /// Calls of [`signal`](Self::signal), and whether the last one has not ended a read yet.
+    signals: AtomicU64,
+    signaled: AtomicBool,
+    spins_in_vain: AtomicU32,
     sources: Mutex<Vec<Weak<dyn Source>>>,
 }
 
+/// A thread that is about to sleep: whoever puts something into the queue rings its bell from now on.
+struct Sleeper<'a> {
+    waiter: &'a Waiter,
+    bell: Arc<Bell>,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        let mut sleepers = lock(&self.waiter.sleepers);
+        sleepers.asleep.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+        self.waiter.sleeping.fetch_sub(1, Ordering::SeqCst);
+        self.bell.silence();
+        sleepers.spare.push(self.bell.clone());
+    }
+}
+
 impl Waiter {
-    pub(crate) fn new(call: &'static str, kind: WaitObj) -> Result<Self> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|errno| system(call, errno))?;
-        let all = match kind {
-            WaitObj::Fd | WaitObj::Set => {
-                let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(call, errno))?;
-                epoll::add(&all, &event, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
-                    .map_err(|errno| system(call, errno))?;
-                Some(all)
+    /// `set` is the descriptor of the wait set that the queue is in, with [`WaitObj::Set`].
+    pub(crate) fn new(call: &'static str, kind: WaitObj, set: Option<Arc<Gathered>>) -> Result<Self> {
+        let gathered = match kind {
+            WaitObj::Fd | WaitObj::PollFd => Some(Arc::new(Gathered::new(call)?)),
+            WaitObj::Set => set,
+            WaitObj::None | WaitObj::Unspec | WaitObj::MutexCond | WaitObj::Yield => None,
+        };
+        let mut sleepers = Sleepers::default();
+        let polled = match gathered {
+            Some(gathered) => {
+                let bell = Bell::new(call)?;
+                gathered.add(call, &bell)?;
+                Some(Polled { gathered, bell, armed: AtomicBool::new(false) })
             }
-            WaitObj::None | WaitObj::Unspec => None,
+            None => {
+                if !matches!(kind, WaitObj::None | WaitObj::Yield) {
+                    // Who has opened the queue can wait on it, however few descriptors are left.
+                    sleepers.spare.push(Arc::new(Bell::new(call)?));
+                }
+                None
+            }
         };
         Ok(Self {
             kind,
-            event,
-            armed: AtomicBool::new(false),
-            sleepers: AtomicUsize::new(0),
-            polled: AtomicBool::new(false),
-            all,
+            polled,
+            sleepers: Mutex::new(sleepers),
+            sleeping: AtomicUsize::new(0),
+            signals: AtomicU64::new(0),
+            signaled: AtomicBool::new(false),
+            spins_in_vain: AtomicU32::new(0),
             sources: Mutex::new(Vec::new()),
         })
     }
@@ -137,11 +265,8 @@ impl Waiter {
         if sources.iter().any(|known| known.as_ptr().addr() == Arc::as_ptr(source).addr()) {
             return Ok(());
         }
-        if let Some(all) = &self.all {
-            match epoll::add(all, source.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(system(call, errno)),
-            }
+        if let Some(polled) = &self.polled {
+            polled.gathered.add(call, source.fd())?;
         }
         sources.push(Arc::downgrade(source));
         drop(sources);
@@ -150,7 +275,7 @@ impl Waiter {
         Ok(())
     }
 
-    fn sources(&self) -> SmallVec<[Arc<dyn Source>; 4]> {
+    pub(crate) fn sources(&self) -> SmallVec<[Arc<dyn Source>; 4]> {
         lock(&self.sources).iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -161,31 +286,57 @@ impl Waiter {
 
     /// Somebody sleeps or polls, and wants to be woken.
     pub(crate) fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::SeqCst)
+        let armed = self.polled.as_ref().is_some_and(|polled| polled.armed.load(Ordering::SeqCst));
+        armed || self.sleeping.load(Ordering::SeqCst) > 0
     }
 
     /// Wakes who waits, if somebody does. Called after something was put into the queue.
     pub(crate) fn notify(&self) {
-        if self.armed.swap(false, Ordering::SeqCst) {
-            // Full means that it is readable already.
-            let _ = write(&self.event, &1u64.to_ne_bytes());
+        if let Some(polled) = &self.polled
+            && polled.armed.swap(false, Ordering::SeqCst)
+        {
+            polled.bell.ring();
+        }
+        if self.sleeping.load(Ordering::SeqCst) > 0 {
+            lock(&self.sleepers).asleep.iter().for_each(|bell| bell.ring());
         }
     }
 
-    fn arm(&self) {
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        self.armed.store(true, Ordering::SeqCst);
+    /// `fi_cq_signal`, and the same for event queues: every blocking read that waits now ends with
+    /// -FI_EAGAIN, or else the next one does.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS for a queue without a wait object.
+    pub(crate) fn signal(&self, call: &'static str) -> Result<()> {
+        self.check(call)?;
+        self.signaled.store(true, Ordering::SeqCst);
+        self.signals.fetch_add(1, Ordering::SeqCst);
+        self.notify();
+        Ok(())
     }
 
-    fn disarm(&self) {
-        self.armed.store(false, Ordering::SeqCst);
-        let _ = read(&self.event, &mut [0u8; 8]);
-        if self.sleepers.fetch_sub(1, Ordering::SeqCst) > 1 || self.polled.load(Ordering::SeqCst) {
-            self.armed.store(true, Ordering::SeqCst);
+    /// Whether a reader that has seen `signals` is to end its wait.
+    fn is_signaled(&self, signals: u64) -> bool {
+        let unread = self.signaled.load(Ordering::SeqCst) && self.signaled.swap(false, Ordering::SeqCst);
+        let new = self.signals.load(Ordering::SeqCst) != signals;
+        if new {
+            self.signaled.store(false, Ordering::SeqCst);
         }
+        unread || new
     }
 
-    fn check(&self, call: &'static str) -> Result<()> {
+    fn lie_down(&self, call: &'static str) -> Result<Sleeper<'_>> {
+        let mut sleepers = lock(&self.sleepers);
+        let bell = match sleepers.spare.pop() {
+            Some(bell) => bell,
+            None => Arc::new(Bell::new(call)?),
+        };
+        sleepers.asleep.push(bell.clone());
+        self.sleeping.fetch_add(1, Ordering::SeqCst);
+        Ok(Sleeper { waiter: self, bell })
+    }
+
+    pub(crate) fn check(&self, call: &'static str) -> Result<()> {
         match self.kind {
             WaitObj::None => Err(Error::Unsupported(call)),
             _ => Ok(()),
@@ -193,7 +344,7 @@ impl Waiter {
     }
 
     /// A blocking read: `attempt` reads without waiting, and is tried until it gives something other
-    /// than "empty", or the time is over. A signal ends the wait, too (decision D3).
+    /// than "empty", or the time is over. A signal of either kind ends the wait, too (decision D3).
     ///
     /// # Errors
     /// -FI_EAGAIN when nothing came, -FI_ENOSYS when the queue was opened without a wait object;
@@ -202,70 +353,54 @@ impl Waiter {
         &self,
         call: &'static str,
         timeout: Option<Duration>,
-        attempt: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
-        self.check(call)?;
-        let result = self.wait(call, timeout, attempt);
-        if !matches!(result, Err(Error::Empty)) && self.sleepers.load(Ordering::SeqCst) > 0 {
-            // One wake-up may have stood for several entries, and for work that is left.
-            self.notify();
-        }
-        result
-    }
-
-    fn wait<T>(
-        &self,
-        call: &'static str,
-        timeout: Option<Duration>,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let end = timeout.map(|timeout| now().after(timeout));
+        self.check(call)?;
+        let start = now();
+        let end = timeout.map(|timeout| start.after(timeout));
         let over = || end.is_some_and(|end| end <= now());
+        let signals = self.signals.load(Ordering::SeqCst);
+        let mut spin = Spin::new(self, start);
         loop {
             let more = self.drive();
             match attempt() {
                 Err(Error::Empty) => {}
-                other => return other,
+                other => {
+                    spin.found();
+                    return other;
+                }
             }
-            if more {
+            if self.is_signaled(signals) {
+                return Err(Error::Empty);
+            }
+            if more || spin.goes_on() {
                 // Whatever is busy does not hold up the clock.
                 if over() {
                     return Err(Error::Empty);
                 }
                 continue;
             }
-            self.arm();
+            let sleeper = self.lie_down(call)?;
             // What comes from here on wakes: entries and sources.
             let sources = self.sources();
             match attempt() {
                 Err(Error::Empty) => {}
-                other => {
-                    self.disarm();
-                    return other;
-                }
+                other => return other,
             }
-            let interrupted = self.sleep(call, &sources, end);
-            self.disarm();
-            if interrupted? {
+            if self.is_signaled(signals) {
+                return Err(Error::Empty);
+            }
+            let asleep = now();
+            let interrupted = sleep(call, &sleeper.bell, &sources, end)?;
+            spin.slept(asleep);
+            drop(sleeper);
+            if interrupted {
                 return attempt();
             }
             if over() {
                 self.drive();
                 return attempt();
             }
-        }
-    }
-
-    /// Sleeps until there is something to do, or the time has come. `true`: a signal came.
-    fn sleep(&self, call: &'static str, sources: &[Arc<dyn Source>], until: Option<Instant>) -> Result<bool> {
-        let mut fds: SmallVec<[PollFd<'_>; 5]> = SmallVec::new();
-        fds.push(PollFd::new(&self.event, PollFlags::IN));
-        fds.extend(sources.iter().map(|source| PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)));
-        let timeout = until.map(|until| timespec(until.until(now())));
-        match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => Ok(false),
-            Err(Errno::INTR) => Ok(true),
-            Err(errno) => Err(system(call, errno)),
         }
     }
 
@@ -276,25 +411,109 @@ impl Waiter {
     pub(crate) fn try_wait(&self, call: &'static str, is_empty: impl Fn() -> bool) -> Result<()> {
         self.check(call)?;
         let more = self.drive();
-        let _ = read(&self.event, &mut [0u8; 8]);
-        self.poll();
-        if more || !is_empty() {
-            // Another thread may sleep on what was just read.
-            self.notify();
+        if !self.arm(is_empty) || more {
             return Err(Error::Empty);
         }
         Ok(())
     }
 
-    /// Somebody polls the descriptor from now on.
+    /// Somebody polls the descriptor already.
     pub(crate) fn poll(&self) {
-        self.polled.store(true, Ordering::SeqCst);
-        self.armed.store(true, Ordering::SeqCst);
+        if let Some(polled) = &self.polled {
+            polled.armed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Has the bell rung for what comes from now on. `false`: there is something to read, or a signal.
+    ///
+    /// The bell is left as it is while there is something to read: others may poll it, too.
+    pub(crate) fn arm(&self, is_empty: impl Fn() -> bool) -> bool {
+        if !is_empty() || self.signaled.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        let Some(polled) = &self.polled else { return true };
+        polled.bell.silence();
+        polled.armed.store(true, Ordering::SeqCst);
+        if is_empty() {
+            return true;
+        }
+        self.notify();
+        false
     }
 
     /// The descriptor to poll after [`try_wait`](Self::try_wait).
     pub(crate) fn fd(&self, call: &'static str) -> Result<BorrowedFd<'_>> {
-        self.all.as_ref().map(AsFd::as_fd).ok_or(Error::Unsupported(call))
+        match &self.polled {
+            Some(polled) if self.kind != WaitObj::Set => Ok(polled.gathered.as_fd()),
+            _ => Err(Error::Unsupported(call)),
+        }
+    }
+}
+
+/// Sleeps until there is something to do, or the time has come. `true`: a signal came.
+fn sleep(
+    call: &'static str,
+    bell: &Bell,
+    sources: &[Arc<dyn Source>],
+    until: Option<Instant>,
+) -> Result<bool> {
+    let mut fds: SmallVec<[PollFd<'_>; 5]> = SmallVec::new();
+    fds.push(PollFd::new(bell, PollFlags::IN));
+    fds.extend(sources.iter().map(|source| PollFd::from_borrowed_fd(source.fd(), PollFlags::IN)));
+    let timeout = until.map(|until| timespec(until.until(now())));
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => Ok(false),
+        Err(Errno::INTR) => Ok(true),
+        Err(errno) => Err(system(call, errno)),
+    }
+}
+
+/// Looking for something for a while before sleeping: with `WaitObj::Yield` always, otherwise for
+/// as long as it is worth it.
+struct Spin<'a> {
+    waiter: &'a Waiter,
+    budget: Duration,
+    end: Option<Instant>,
+}
+
+impl<'a> Spin<'a> {
+    fn new(waiter: &'a Waiter, start: Instant) -> Self {
+        let budget = spin_budget();
+        let worth = budget > Duration::ZERO && waiter.spins_in_vain.load(Ordering::Relaxed) < SPINS_IN_VAIN;
+        Self { waiter, budget, end: worth.then(|| start.after(budget)) }
+    }
+
+    /// Nothing was found: whether to look again instead of sleeping.
+    fn goes_on(&mut self) -> bool {
+        if self.waiter.kind == WaitObj::Yield {
+            sched_yield();
+            return true;
+        }
+        match self.end {
+            None => false,
+            Some(end) if now() < end => {
+                std::hint::spin_loop();
+                true
+            }
+            Some(_) => {
+                self.end = None;
+                self.waiter.spins_in_vain.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// A read ends before the thread slept.
+    fn found(&self) {
+        if self.end.is_some() {
+            self.waiter.spins_in_vain.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn slept(&self, since: Instant) {
+        if now().until(since) <= self.budget * SHORT_SLEEP {
+            self.waiter.spins_in_vain.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The wait set (`fi_poll(3)`): one wait for several queues.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::{Error, Result};
-use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use smallvec::SmallVec;
 
 use crate::clock::now;
 use crate::fabric::{Child, FabricShared};
 use crate::returned::Returned;
-use crate::wait::{Waiter, lock, system, timespec};
+use crate::wait::{Gathered, Source, Waiter, lock, system, timespec};
 
 /// A queue that was opened with `WaitObj::Set`.
 pub(crate) trait Member: Send + Sync {
@@ -22,31 +23,36 @@ pub(crate) trait Member: Send + Sync {
 
 /// A wait set: `fi_wait_open(3)`. Queues are opened into it.
 pub struct WaitSet {
-    all: OwnedFd,
+    /// Everything that its queues wait for, in one descriptor.
+    gathered: Arc<Gathered>,
     members: Mutex<Vec<Weak<dyn Member>>>,
     _child: Child,
 }
 
 impl WaitSet {
     pub(crate) fn open(fabric: &Arc<FabricShared>) -> Result<Self> {
-        let all =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("fi_wait_open", errno))?;
         Ok(Self {
-            all,
+            gathered: Arc::new(Gathered::new("fi_wait_open")?),
             members: Mutex::new(Vec::new()),
             _child: fabric.child(|children| &mut children.wait_sets),
         })
     }
 
-    pub(crate) fn add(&self, call: &'static str, member: Arc<dyn Member>) -> Result<()> {
-        let fd = member.waiter().fd(call)?;
+    /// What the waiters of its queues put their descriptors into.
+    pub(crate) fn gathered(&self) -> &Arc<Gathered> {
+        &self.gathered
+    }
+
+    pub(crate) fn add(&self, member: Arc<dyn Member>) {
+        // Who waits for the set already is woken by this queue, too.
         member.waiter().poll();
-        epoll::add(&self.all, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
-            .map_err(|errno| system(call, errno))?;
         let mut members = lock(&self.members);
-        members.retain(|member| member.strong_count() > 0);
+        members.retain(|known| known.strong_count() > 0);
         members.push(Arc::downgrade(&member));
-        Ok(())
+    }
+
+    fn members(&self) -> SmallVec<[Arc<dyn Member>; 4]> {
+        lock(&self.members).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// `fi_wait`: waits until one of the queues has something to read.
@@ -57,22 +63,17 @@ impl WaitSet {
         const CALL: &str = "fi_wait";
         let end = timeout.into().map(|timeout: Duration| now().after(timeout));
         loop {
-            let members: Vec<Arc<dyn Member>> =
-                lock(&self.members).iter().filter_map(Weak::upgrade).collect();
-            let mut idle = true;
-            for member in &members {
-                match member.waiter().try_wait(CALL, || member.is_empty()) {
-                    Err(Error::Empty) if !member.is_empty() => return Ok(()),
-                    Err(Error::Empty) => idle = false,
-                    other => other?,
-                }
-            }
+            let idle = match self.try_wait() {
+                Err(Error::Empty) if self.members().iter().any(|member| !member.is_empty()) => return Ok(()),
+                Err(Error::Empty) => false,
+                other => other.map(|()| true)?,
+            };
             let over = end.is_some_and(|end| end <= now());
             if over {
                 return Err(Error::Empty);
             }
             if idle {
-                let mut fds = [PollFd::from_borrowed_fd(self.all.as_fd(), PollFlags::IN)];
+                let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
                 match poll(&mut fds, end.map(|end| timespec(end.until(now()))).as_ref()) {
                     Ok(_) => {}
                     Err(Errno::INTR) => return Err(Error::Empty),
@@ -80,6 +81,36 @@ impl WaitSet {
                 }
             }
         }
+    }
+
+    /// `fi_trywait`: whether it is right to sleep on [`fd`](Self::fd) now. Moves everything along
+    /// that feeds the set's queues.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] (-FI_EAGAIN): read the queues first.
+    pub fn try_wait(&self) -> Result<()> {
+        let members = self.members();
+        // A domain feeds several queues, and needs to be driven once.
+        let mut sources: SmallVec<[Arc<dyn Source>; 4]> = SmallVec::new();
+        for source in members.iter().flat_map(|member| member.waiter().sources()) {
+            if !sources.iter().any(|known| Arc::as_ptr(known).addr() == Arc::as_ptr(&source).addr()) {
+                sources.push(source);
+            }
+        }
+        let mut ready = sources.iter().fold(false, |more, source| source.drive() | more);
+        for member in &members {
+            ready |= !member.waiter().arm(|| member.is_empty());
+        }
+        if ready {
+            return Err(Error::Empty);
+        }
+        Ok(())
+    }
+
+    /// One descriptor for all queues of the set: after [`try_wait`](Self::try_wait) it is readable
+    /// once there is something to read or to do.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.gathered.as_fd()
     }
 
     /// `fi_close`.

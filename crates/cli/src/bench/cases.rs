@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::Said;
+use super::run::{Said, Stack};
 use super::worker::{Measure, Spec, Variant, Wait};
 
 /// Groups of cases, for --only.
@@ -71,6 +71,8 @@ pub(super) struct Case {
     pub(super) spec: Spec,
     /// Ways to do it with plain sockets, of which the best one counts.
     pub(super) variants: Vec<Variant>,
+    /// Ways to do it with a fabric, likewise.
+    pub(super) waits: Vec<Wait>,
     /// How often it is run.
     pub(super) rounds: usize,
 }
@@ -112,6 +114,18 @@ pub(super) struct Effort {
     pub(super) descriptors: usize,
 }
 
+impl Case {
+    /// Ways to do it, of which the best one counts.
+    pub(super) fn ways(&self, stack: Stack) -> Vec<Variant> {
+        match stack {
+            Stack::Plain => self.variants.clone(),
+            Stack::Kofi | Stack::Stock => {
+                self.waits.iter().map(|&wait| Variant { wait, ..Variant::default() }).collect()
+            }
+        }
+    }
+}
+
 impl Effort {
     pub(super) fn new(quick: bool, descriptors: usize) -> Self {
         let (millis, rounds, trials, idle) = if quick { (40, 3, 1, 1000) } else { (300, 9, 2, 5000) };
@@ -131,7 +145,14 @@ impl Effort {
             .iter()
             .flat_map(|&group| {
                 let spec = |measure| Spec::new(measure, self.time);
-                let case = move |name, spec, variants, rounds| Case { group, name, spec, variants, rounds };
+                let case = move |name, spec: Spec, variants, rounds| {
+                    // One side has work all the time only where messages stream.
+                    let waits = match spec.measure {
+                        Measure::Stream => vec![Wait::Poll, Wait::Block],
+                        _ => vec![Wait::Poll],
+                    };
+                    Case { group, name, spec, variants, waits, rounds }
+                };
                 let rounds = self.rounds;
                 match group {
                     Group::Latency => Vec::from(LATENCY_SIZES.map(|size| {

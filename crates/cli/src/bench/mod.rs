@@ -145,8 +145,12 @@ fn descriptors() -> usize {
 
 fn bar(cases: &[Case], trials: usize, stock: bool) -> ProgressBar {
     let stacks = if stock { 3 } else { 2 };
-    let trials = |case: &Case| if case.variants.len() > 1 { case.variants.len() * trials } else { 0 };
-    let runs: usize = cases.iter().map(|case| case.rounds * stacks + trials(case)).sum();
+    let trials = |ways: usize| if ways > 1 { ways * trials } else { 0 };
+    let stacks = Stack::ALL.iter().take(stacks);
+    let runs = |case: &Case| {
+        stacks.clone().map(|stack| case.rounds + trials(case.ways(*stack).len())).sum::<usize>()
+    };
+    let runs: usize = cases.iter().map(runs).sum();
     // Nothing is drawn where stderr is no terminal.
     let bar = ProgressBar::new(runs as u64);
     if let Ok(style) = ProgressStyle::with_template("{msg:36} {wide_bar} {pos}/{len} {eta}") {
@@ -175,14 +179,19 @@ impl Bench<'_> {
 
     /// All rounds of a case.
     fn case(&mut self, case: &Case) -> Result<Vec<Row>> {
-        let best = self.best_variant(case)?;
-        let spec = |stack| match stack {
-            Stack::Plain => Spec { variant: best, ..case.spec.clone() },
-            Stack::Kofi | Stack::Stock => case.spec.clone(),
-        };
-        let mut found = Found::default();
         let mut stacks: Vec<_> = Stack::ALL.to_vec();
         stacks.retain(|stack| *stack != Stack::Stock || self.programs.stock.is_some());
+        let mut best = [Variant::default(); 3];
+        for (best, stack) in best.iter_mut().zip(Stack::ALL) {
+            if stacks.contains(&stack) {
+                *best = self.best_variant(case, stack)?;
+            }
+        }
+        let spec = |stack| {
+            let variant = best.get(Found::place(stack)).copied().unwrap_or_default();
+            Spec { variant, ..case.spec.clone() }
+        };
+        let mut found = Found::default();
         for _ in 0..case.rounds {
             // One that fails is left out from then on.
             let mut failed = None;
@@ -213,18 +222,29 @@ impl Bench<'_> {
         numbers
     }
 
-    /// The way to use plain sockets that is best here and now.
-    fn best_variant(&self, case: &Case) -> Result<Variant> {
+    /// The way to use a stack that is best here and now.
+    fn best_variant(&self, case: &Case, stack: Stack) -> Result<Variant> {
         let mut best: Option<(Variant, f64)> = None;
-        let variants: &[Variant] = &case.variants;
-        if let [only] = variants {
+        let variants = case.ways(stack);
+        if let [only] = variants.as_slice() {
             return Ok(*only);
         }
         for _ in 0..self.trials {
-            for &variant in variants {
+            for &variant in &variants {
                 let spec = Spec { variant, time: case.spec.time / 2, ..case.spec.clone() };
-                let numbers = self.numbers(case, Stack::Plain, &spec);
-                let numbers = numbers.map_err(|why| format!("{}: plain, {variant}: {why}", case.name))?;
+                let numbers = self.numbers(case, stack, &spec);
+                let numbers = match numbers {
+                    Ok(numbers) => numbers,
+                    // It will be said in the first round.
+                    Err(_) if stack == Stack::Stock => continue,
+                    Err(why) => {
+                        return Err(Failure::Run(format!(
+                            "{}: {}, {variant}: {why}",
+                            case.name,
+                            stack.name()
+                        )));
+                    }
+                };
                 let Some(&(metric, value)) = numbers.first() else { continue };
                 let better = best.is_none_or(|(_, best)| match metric.better {
                     Better::Lower => value < best,
@@ -303,14 +323,14 @@ impl Found {
         }
     }
 
-    fn rows(self, case: &Case, variant: Variant) -> Vec<Row> {
+    fn rows(self, case: &Case, ways: [Variant; 3]) -> Vec<Row> {
         let rows = self.0.into_iter().map(|(metric, stacks)| Row {
             group: case.group,
             case: case.name.clone(),
             size: case.spec.size,
             metric,
             values: stacks.map(Series::new),
-            variant: variant.to_string(),
+            ways: ways.map(|variant| variant.to_string()),
         });
         rows.collect()
     }

@@ -79,11 +79,14 @@ impl Side<'_> {
         }
     }
 
-    /// The next completion, by looking for it again and again; none when the connection is over.
+    /// The next completion, by looking for it again and again or by sleeping; none when the
+    /// connection is over.
     fn completion(&self) -> Result<Option<Completion>> {
+        let sleeps = self.spec.sleeps();
         loop {
-            match self.cq.poll() {
-                Err(Error::Empty) => self.spec.relax(),
+            let completion = if sleeps { self.cq.wait(STEP) } else { self.cq.poll() };
+            match completion {
+                Err(Error::Empty) if !sleeps => self.spec.relax(),
                 Ok(Completion { error: Some(_), .. }) => return Ok(None),
                 other => return Ok(Some(other?)),
             }
@@ -130,17 +133,8 @@ impl Side<'_> {
     fn echo(&self) -> Result {
         let endpoint = self.accept()?;
         let mut message = vec![0; self.spec.size];
-        let sleeps = self.spec.measure == Measure::Wake;
         loop {
-            let received = if sleeps {
-                match self.cq.wait(STEP) {
-                    Ok(Completion { error: Some(_), .. }) => None,
-                    other => Some(other?),
-                }
-            } else {
-                self.completion()?
-            };
-            let Some(received) = received else { return Ok(()) };
+            let Some(received) = self.completion()? else { return Ok(()) };
             if !received.is_receive() {
                 message = received.into_buffer().into_vec();
                 continue;

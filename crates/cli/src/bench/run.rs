@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::worker::{Measure, STEP, Spec};
 
+/// What a connection may take to come about, on a busy machine.
+const CONNECTION: Duration = Duration::from_millis(10);
+
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stack {
@@ -87,7 +90,7 @@ impl Programs {
         spec.cpu = self.cpus.map(|[server, _]| server);
         spec.yields = self.cpus.is_none();
         spec.to = None;
-        let limit = STEP + 2 * spec.time;
+        let limit = STEP + 2 * spec.time + CONNECTION * u32::try_from(spec.held).unwrap_or(u32::MAX);
         let mut server =
             Side::start(self.command(stack, counts.map(|[server, _]| server))?, "server", &spec)?;
         let port = server.line(limit)?;

@@ -184,6 +184,15 @@ impl Spec {
         })
     }
 
+    /// Whether this side sleeps until something comes.
+    pub(super) fn sleeps(&self) -> bool {
+        match self.measure {
+            // Only the server does.
+            Measure::Wake => self.to.is_none(),
+            _ => self.variant.wait != Wait::Poll,
+        }
+    }
+
     /// Nothing was found: what to do before the next look.
     pub(super) fn relax(&self) {
         if self.yields {

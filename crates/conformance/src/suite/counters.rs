@@ -86,6 +86,8 @@ pub fn counters_count_each_kind(world: &mut dyn World) -> Outcome {
 
 /// What fails is counted apart, and ends a wait.
 pub fn failures_are_counted_apart(world: &mut dyn World) -> Outcome {
+    // A wait hears of failures that come after it has begun.
+    holds_still(world)?;
     let pair = Pair::open(world);
     let counter = ok(world.cntr_open(pair.client.domain));
     let connection = counted(world, &pair, &[], &[(counter, OpFlags::RECV | OpFlags::READ)], true);

@@ -74,6 +74,14 @@ pub fn refused<R: core::fmt::Debug>(result: Result<R>, errno: Errno) -> Error {
     }
 }
 
+/// Nothing moves between two calls.
+///
+/// # Errors
+/// Where something does.
+pub fn holds_still(world: &dyn World) -> Result<(), Lacking> {
+    if world.holds_still() { Ok(()) } else { Err(Lacking("standing still between calls")) }
+}
+
 /// Peers without endpoints, where there can be any.
 ///
 /// # Errors

@@ -428,6 +428,7 @@ pub fn a_region_keeps_its_domain(world: &mut dyn World) -> Outcome {
 /// Decision D18: closing a region that a peer is in the middle of using ends that connection.
 pub fn closing_a_region_ends_what_uses_it(world: &mut dyn World) -> Outcome {
     const LEN: usize = 32 << 20;
+    holds_still(world)?;
     if let Some(faults) = world.faults() {
         faults.capacity(4000);
     }

@@ -153,6 +153,11 @@ pub trait CompletionQueueOps: Send + Sync {
     /// # Errors
     /// -FI_EAGAIN, -FI_EAVAIL, -FI_ENOSYS.
     fn sread(&self, timeout: Option<Duration>) -> Result<Completion>;
+    /// `fi_cq_signal`.
+    ///
+    /// # Errors
+    /// -FI_ENOSYS.
+    fn signal(&self) -> Result<()>;
     /// `fi_trywait`.
     ///
     /// # Errors

@@ -3,6 +3,9 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+pub mod proxy;
+pub mod runtime;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -103,6 +106,24 @@ pub fn next(eq: &EventQueue, others: &[&EventQueue]) -> Event {
         assert!(std::time::Instant::now() < end, "no event in {PATIENCE:?}");
         std::thread::sleep(Duration::from_micros(50));
     }
+}
+
+/// Runs `test` in a process of its own, where nobody else has threads.
+pub fn alone(test: &str) -> bool {
+    const ALONE: &str = "KOFI_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    assert!(child.args(["--exact", test, "--nocapture"]).env(ALONE, "").status().unwrap().success());
+    false
+}
+
+/// Processor time of the whole process.
+pub fn cpu() -> Duration {
+    use nix::sys::time::TimeValLike;
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap();
+    Duration::from_micros((usage.user_time() + usage.system_time()).num_microseconds() as u64)
 }
 
 /// Says it even when the test passes, whose output is not shown.

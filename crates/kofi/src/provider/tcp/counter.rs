@@ -54,7 +54,7 @@ impl TcpCounter {
         if wait == WaitObj::Set {
             return Err(Error::Invalid { call: CALL, problem: "a counter in a wait set is not offered" });
         }
-        let waiter = Waiter::new(CALL, wait)?;
+        let waiter = Waiter::new(CALL, wait, None)?;
         waiter.add_source(CALL, &(domain.clone() as Arc<dyn Source>))?;
         let id = domain.lock().machine.open_cntr()?;
         Ok(Self(Arc::new(CntrShared { id, domain: domain.clone(), waiter })))

@@ -31,6 +31,7 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
+use crate::progress::{self, ProgressThread};
 use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
 };
@@ -40,7 +41,7 @@ use crate::wait_set::{Member, WaitSet};
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
 const SCRATCH: usize = 16 * 1024;
 /// Pieces of one write.
-const SEGMENTS: usize = 64;
+const SEGMENTS: usize = 128;
 /// Bytes read from one connection before others get their turn.
 const READ_BUDGET: usize = 4 << 20;
 const EVENTS: usize = 64;
@@ -63,7 +64,10 @@ const KICK: u64 = u64::MAX - 2;
 /// Mark of the alarm among events; others carry the index of an endpoint.
 const ALARM: u64 = u64::MAX;
 
-pub(super) struct TcpDomain(Arc<Shared>);
+pub(super) struct TcpDomain(Arc<Shared>, Progress);
+
+/// Objects of the domain keep its thread, if it has one, and the last of them joins it.
+pub(super) type Progress = Option<Arc<ProgressThread>>;
 
 /// What the domain's objects share.
 pub(super) struct Shared {
@@ -78,6 +82,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) machine: Domain,
     epoll: Arc<OwnedFd>,
+    /// A thread drives the domain: nobody has to come back.
+    auto: bool,
     connections: Vec<Option<Connection>>,
     /// Memory of operations, by their index.
     memory: Vec<Option<Buffers>>,
@@ -155,6 +161,7 @@ impl Connection {
 
 impl TcpDomain {
     pub(super) fn open(fabric: &Arc<FabricShared>, info: &Info) -> Result<Self> {
+        let auto = progress::wanted(&info.domain_attr);
         let failed = |errno| system("fi_domain", errno);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?);
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
@@ -168,6 +175,7 @@ impl TcpDomain {
         let state = State {
             machine: Domain::new(environment::limits()).with_mr_mode(mr_mode),
             epoll: epoll.clone(),
+            auto,
             connections: Vec::new(),
             memory: Vec::new(),
             regions: Vec::new(),
@@ -183,13 +191,16 @@ impl TcpDomain {
             joined: Vec::with_capacity(socket::JOIN),
             alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
         };
-        Ok(Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             fabric: fabric.clone(),
             epoll,
             mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
-        })))
+        });
+        let start = || ProgressThread::start("fi_domain", shared.clone()).map(Arc::new);
+        let thread = auto.then(start).transpose()?;
+        Ok(Self(shared, thread))
     }
 
     fn open_endpoint(
@@ -219,7 +230,7 @@ impl TcpDomain {
             }
             id
         };
-        Ok(Arc::new(TcpEndpoint::new(self.0.clone(), id, fid, info, pending)))
+        Ok(Arc::new(TcpEndpoint::new(self.0.clone(), self.1.clone(), id, fid, info, pending)))
     }
 }
 
@@ -230,13 +241,13 @@ impl DomainOps for TcpDomain {
             let problem = "FI_WAIT_SET and a wait set go together: one was given without the other";
             return Err(Error::Invalid { call: CALL, problem });
         }
-        let waiter = Waiter::new(CALL, attr.wait_obj)?;
+        let waiter = Waiter::new(CALL, attr.wait_obj, wait_set.map(|set| set.gathered().clone()))?;
         waiter.add_source(CALL, &(self.0.clone() as Arc<dyn Source>))?;
         let id = self.0.lock().machine.open_cq(attr)?;
         let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter });
-        let queue = Arc::new(TcpCompletionQueue(shared.clone()));
+        let queue = Arc::new(TcpCompletionQueue(shared.clone(), self.1.clone()));
         if let Some(set) = wait_set {
-            set.add(CALL, shared)?;
+            set.add(shared);
         }
         Ok(queue)
     }
@@ -516,11 +527,11 @@ impl State {
     /// It waits only while completions of earlier sends are unread, so that the application has to
     /// come back, and only behind posts in quick succession. Whatever makes progress writes it.
     pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
-        let Self { machine, connections, .. } = self;
+        let Self { machine, connections, auto, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         // Who sleeps would not come back for it.
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
-        if len <= DEFER_LEN && connection.deferred < DEFER_COUNT && unread() {
+        if len <= DEFER_LEN && !*auto && connection.deferred < DEFER_COUNT && unread() {
             let now = now();
             let quick = now.until(connection.last_send) < DEFER_INTERVAL;
             connection.last_send = now;
@@ -827,7 +838,7 @@ pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
 }
 
 /// A completion queue.
-pub(super) struct TcpCompletionQueue(Arc<CqShared>);
+pub(super) struct TcpCompletionQueue(Arc<CqShared>, #[expect(dead_code, reason = "kept")] Progress);
 
 pub(super) struct CqShared {
     id: CqId,
@@ -904,6 +915,10 @@ impl CompletionQueueOps for TcpCompletionQueue {
 
     fn sread(&self, timeout: Option<Duration>) -> Result<Completion> {
         self.0.waiter.sread("fi_cq_sread", timeout, || self.0.take(&mut self.0.domain.lock()))
+    }
+
+    fn signal(&self) -> Result<()> {
+        self.0.waiter.signal("fi_cq_signal")
     }
 
     fn try_wait(&self) -> Result<()> {

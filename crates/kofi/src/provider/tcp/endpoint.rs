@@ -9,7 +9,7 @@ use kofi_core::wire::header::Segment;
 use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
 
 use super::counter::TcpCounter;
-use super::domain::{Shared, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
 use super::socket;
 use crate::clock::now;
 use crate::connection_request::Pending;
@@ -19,6 +19,7 @@ use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
     domain: Arc<Shared>,
+    _progress: Progress,
     id: EpId,
     fid: Fid,
     source: Option<SocketAddr>,
@@ -38,13 +39,22 @@ struct Bound {
 impl TcpEndpoint {
     pub(super) fn new(
         domain: Arc<Shared>,
+        progress: Progress,
         id: EpId,
         fid: Fid,
         info: &Info,
         pending: Option<Arc<Pending>>,
     ) -> Self {
         let source = info.src_addr.as_ref().and_then(|addr| addr.socket_addr());
-        Self { domain, id, fid, source, pending: Mutex::new(pending), bound: Mutex::default() }
+        Self {
+            domain,
+            _progress: progress,
+            id,
+            fid,
+            source,
+            pending: Mutex::new(pending),
+            bound: Mutex::default(),
+        }
     }
 }
 

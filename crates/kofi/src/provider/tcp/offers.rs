@@ -91,6 +91,14 @@ fn list(names: impl Iterator<Item = String>) -> String {
     unique.join(", ")
 }
 
+/// Automatic progress costs a thread, which is there for those who ask.
+fn progress(hint: Option<Progress>) -> Progress {
+    match hint {
+        Some(Progress::Auto) => Progress::Auto,
+        _ => Progress::Manual,
+    }
+}
+
 fn with_scope(interface: &Interface) -> SocketAddr {
     match interface.ip() {
         IpAddr::V4(ip) => (ip, 0).into(),
@@ -171,8 +179,8 @@ fn info(
         domain_attr: DomainAttr {
             name: interface.map_or_else(|| "any".into(), |interface| interface.name.clone()),
             threading: Threading::Safe,
-            control_progress: Progress::Manual,
-            data_progress: Progress::Manual,
+            control_progress: progress(hints.domain_attr.control_progress),
+            data_progress: progress(hints.domain_attr.data_progress),
             resource_mgmt: ResourceMgmt::Enabled,
             av_type: AvType::Unspec,
             mr_mode: MrMode::BASIC | MrMode::SCALABLE,

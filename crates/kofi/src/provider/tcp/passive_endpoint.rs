@@ -10,7 +10,8 @@ use std::time::Duration;
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
 use kofi_core::{
-    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, RequestId, Result, TimeLimits,
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, Progress, RequestId, Result,
+    TimeLimits,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -21,6 +22,7 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
 use crate::wait::{Alarm, Source, lock, system};
 
@@ -31,7 +33,7 @@ const EVENTS: usize = 64;
 const LISTENER: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 
-pub(super) struct TcpPassiveEndpoint(Arc<Listener>);
+pub(super) struct TcpPassiveEndpoint(Arc<Listener>, Mutex<Option<ProgressThread>>);
 
 struct Listener {
     fid: Fid,
@@ -39,6 +41,8 @@ struct Listener {
     info: Info,
     epoll: OwnedFd,
     state: Mutex<Option<State>>,
+    /// A thread drives the listener.
+    auto: bool,
 }
 
 struct State {
@@ -87,13 +91,15 @@ impl TcpPassiveEndpoint {
             alarm: Alarm::new(CALL, &epoll, ALARM)?,
             _child: fabric.child(|children| &mut children.passive_endpoints),
         };
-        Ok(Self(Arc::new(Listener {
+        let listener = Arc::new(Listener {
             fid: fabric.new_fid(),
             fabric: fabric.clone(),
             info: info.clone(),
             epoll,
             state: Mutex::new(Some(state)),
-        })))
+            auto: info.domain_attr.control_progress == Progress::Auto,
+        });
+        Ok(Self(listener, Mutex::new(None)))
     }
 }
 
@@ -163,6 +169,8 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
     }
 
     fn listen(&self) -> Result<()> {
+        let start = || ProgressThread::start("fi_listen", self.0.clone());
+        let thread = self.0.auto.then(start).transpose()?;
         self.0.with("fi_listen", |state| {
             let backlog = state.machine.listen()?;
             let socket = match state.socket.take() {
@@ -180,10 +188,14 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
             Ok(())
-        })
+        })?;
+        *lock(&self.1) = thread;
+        Ok(())
     }
 
     fn close(&self) {
+        let thread = lock(&self.1).take();
+        drop(thread);
         let Some(state) = lock(&self.0.state).take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
@@ -240,6 +252,10 @@ impl Requests for Listener {
         );
         if taken.deadline.is_some() {
             state.read.push(Arc::downgrade(request.pending()));
+        }
+        if self.auto {
+            // There is room for another request, and perhaps a limit in time.
+            state.alarm.ring();
         }
         Ok(request)
     }
