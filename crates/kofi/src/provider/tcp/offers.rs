@@ -73,6 +73,19 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
         for interface in &interfaces {
             offer(with_scope(interface), None);
         }
+        // fi_getinfo(3), FI_REMOTE_COMM: "endpoints located at remote nodes". Nobody was asked to list
+        // this address, so whoever wants those gets none that they cannot reach.
+        for offer in &mut offers {
+            if offer
+                .src_addr
+                .as_ref()
+                .and_then(|addr| addr.socket_addr())
+                .is_some_and(|a| a.ip().is_loopback())
+            {
+                offer.caps -= Caps::REMOTE_COMM;
+                offer.domain_attr.caps -= Caps::REMOTE_COMM;
+            }
+        }
     }
     match environment::interface() {
         Some(only) if offers.is_empty() => {
