@@ -16,7 +16,11 @@ pub(super) fn interface() -> Option<String> {
 /// `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`: ports of listeners that ask for any.
 /// A range that makes no sense is ignored, with a warning.
 pub(super) fn port_range() -> Option<RangeInclusive<u16>> {
-    let (low, high) = (number("FI_TCP_PORT_LOW_RANGE")?, number("FI_TCP_PORT_HIGH_RANGE")?);
+    let (low, high) = match (number("FI_TCP_PORT_LOW_RANGE"), number("FI_TCP_PORT_HIGH_RANGE")) {
+        (None, None) => return None,
+        // One without the other is no range either.
+        (low, high) => (low.unwrap_or_default(), high.unwrap_or_default()),
+    };
     match (u16::try_from(low), u16::try_from(high.min(i64::from(u16::MAX)))) {
         (Ok(0), Ok(0)) => None,
         (Ok(low), Ok(high)) if 0 < low && low <= high => Some(low..=high),
