@@ -126,6 +126,64 @@
 //! # }
 //! ```
 //!
+//! To accept a request twice, or with an endpoint that is closed (BUG-08 of the field reports, by which
+//! the tests are named):
+//!
+//! ```compile_fail,E0382
+//! # fn f(acceptor: kofi::Acceptor) {
+//! let endpoint = acceptor.accept(b"");
+//! let again = acceptor.accept(b"");
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(acceptor: kofi::Acceptor) {
+//! drop(acceptor);
+//! let late = acceptor.accept(b"");
+//! # }
+//! ```
+//!
+//! To look at a request's data after the request (BUG-08):
+//!
+//! ```compile_fail,E0505
+//! # fn f(request: kofi::ConnectionRequest) {
+//! let data = request.data();
+//! drop(request);
+//! println!("{data:?}");
+//! # }
+//! ```
+//!
+//! To use what is closed (BUG-32): an endpoint, a listener, a memory region, and a queue after a close that
+//! worked; one that was refused gives it back.
+//!
+//! ```compile_fail,E0382
+//! # fn f(endpoint: kofi::Endpoint) {
+//! endpoint.close();
+//! let late = endpoint.send(b"too late", 0);
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(listener: kofi::Listener) {
+//! listener.close();
+//! let name = listener.name();
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(region: kofi::MemoryRegion) {
+//! let memory = region.close();
+//! let byte = region.read(0, &mut [0]);
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(queue: kofi::EventQueue) {
+//! let closed = queue.close();
+//! let event = queue.read();
+//! # }
+//! ```
+//!
 //! To send before connecting:
 //!
 //! ```compile_fail,E0599
