@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::setup::{self, Tool};
-use crate::{fuzz, process, sim, workspace};
+use crate::{fuzz, process, shuttle, sim, workspace};
 
 /// A step that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -102,7 +102,22 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
             sim::command(&sim::Options { schedules, from: Some(seed), ..sim::Options::default() }),
         ],
     };
-    // They are no members of the workspace, so nothing above has looked at them.
+    // These two are no members of the workspace, so nothing else looks at them.
+    let shuttle = Step {
+        name: "waiting in any order of threads".to_owned(),
+        needs: &[&setup::RUSTFMT, &setup::CLIPPY],
+        commands: vec![
+            cargo(&["fmt", "--manifest-path", shuttle::MANIFEST, "--check"]),
+            cargo(
+                &[
+                    &["clippy", "--all-targets", "--manifest-path", shuttle::MANIFEST][..],
+                    &["--", "-D", "warnings"],
+                ]
+                .concat(),
+            ),
+            shuttle::command(&shuttle::Options::default()),
+        ],
+    };
     let fuzz = Step {
         name: "fuzz targets (10 s each)".to_owned(),
         needs: &[&setup::RUSTFMT, &setup::CLIPPY, &setup::CXX, &setup::CARGO_FUZZ],
@@ -142,6 +157,7 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         step("workspace tests", &[], cargo(&["test", "--workspace", "--no-fail-fast"])),
         step("futures on tokio and async-io", &[], cargo(&["test", "-p", "kofi", "--all-features"])),
         simulator,
+        shuttle,
         fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         step("tour", &[], cargo(&["run", "--release"])),

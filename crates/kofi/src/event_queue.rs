@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The event queue (`fi_eq(3)`), with waiting.
 
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::{EqAttr, WaitObj};
@@ -13,6 +11,7 @@ use kofi_core::{Error, Fid, Reason, RequestId, Result};
 use crate::connection_request::ConnectionRequest;
 use crate::fabric::{Child, FabricShared};
 use crate::returned::Returned;
+use crate::sync::{Arc, BorrowedFd, Mutex, Weak};
 use crate::wait::{Waiter, lock};
 use crate::wait_set::WaitSet;
 
@@ -130,8 +129,8 @@ impl EqShared {
                 take(queue).map(|entry| (entry, full))
             })?;
             if full {
-                // Another thread may have found no room for a request, and sleep.
-                self.waiter.notify();
+                // Another thread may have found no room for a request, and sleep, or be about to.
+                self.waiter.drive_again();
             }
             match self.event(entry) {
                 Err(Error::Empty | Error::Stale { .. }) => {}

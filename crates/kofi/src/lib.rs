@@ -242,6 +242,7 @@ mod passive_endpoint;
 mod progress;
 pub mod provider;
 mod returned;
+mod sync;
 mod wait;
 mod wait_set;
 

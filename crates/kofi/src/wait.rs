@@ -2,9 +2,7 @@
 //! Waiting: how a reader of a queue sleeps until there is something to read, while all that feeds
 //! the queue goes on.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
@@ -19,6 +17,8 @@ use rustix::time::{
 use smallvec::SmallVec;
 
 use crate::clock::now;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, AsFd, BorrowedFd, Mutex, MutexGuard, OwnedFd, PoisonError, Weak};
 
 /// Something that feeds queues and needs to be driven: a domain, a passive endpoint.
 pub(crate) trait Source: Send + Sync {
@@ -203,6 +203,8 @@ pub(crate) struct Waiter {
     /// Calls of [`signal`](Self::signal), and whether the last one has not ended a read yet.
     signals: AtomicU64,
     signaled: AtomicBool,
+    /// Calls of [`drive_again`](Self::drive_again).
+    agains: AtomicU64,
     spins_in_vain: AtomicU32,
     sources: Mutex<Vec<Weak<dyn Source>>>,
 }
@@ -253,6 +255,7 @@ impl Waiter {
             sleeping: AtomicUsize::new(0),
             signals: AtomicU64::new(0),
             signaled: AtomicBool::new(false),
+            agains: AtomicU64::new(0),
             spins_in_vain: AtomicU32::new(0),
             sources: Mutex::new(Vec::new()),
         })
@@ -300,6 +303,18 @@ impl Waiter {
         if self.sleeping.load(Ordering::SeqCst) > 0 {
             lock(&self.sleepers).asleep.iter().for_each(|bell| bell.ring());
         }
+    }
+
+    /// A source can do now what it could not when it was driven, and its descriptor does not tell: whoever has
+    /// driven it meanwhile and is about to sleep does it again.
+    pub(crate) fn drive_again(&self) {
+        self.agains.fetch_add(1, Ordering::SeqCst);
+        self.notify();
+    }
+
+    /// To be looked at before driving, and once more when one can be woken.
+    pub(crate) fn agains(&self) -> u64 {
+        self.agains.load(Ordering::SeqCst)
     }
 
     /// `fi_cq_signal`, and the same for event queues: every blocking read that waits now ends with
@@ -362,6 +377,7 @@ impl Waiter {
         let signals = self.signals.load(Ordering::SeqCst);
         let mut spin = Spin::new(self, start);
         loop {
+            let agains = self.agains();
             let more = self.drive();
             match attempt() {
                 Err(Error::Empty) => {}
@@ -384,6 +400,7 @@ impl Waiter {
             // What comes from here on wakes: entries and sources.
             let sources = self.sources();
             match attempt() {
+                Err(Error::Empty) if self.agains() != agains => continue,
                 Err(Error::Empty) => {}
                 other => return other,
             }
@@ -410,8 +427,9 @@ impl Waiter {
     /// -FI_EAGAIN when there is something to read or to do first.
     pub(crate) fn try_wait(&self, call: &'static str, is_empty: impl Fn() -> bool) -> Result<()> {
         self.check(call)?;
+        let agains = self.agains();
         let more = self.drive();
-        if !self.arm(is_empty) || more {
+        if !self.arm(is_empty) || more || self.agains() != agains {
             return Err(Error::Empty);
         }
         Ok(())
