@@ -356,3 +356,46 @@ impl Drop for TcpEndpoint {
         self.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Event, EventQueue, Fabric, Hints, Info, TimeLimits};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn open(hints: Hints) -> (Info, Fabric, EventQueue) {
+        let info = crate::getinfo(hints.provider("tcp")).unwrap().remove(0);
+        let fabric = Fabric::open(&info).unwrap();
+        let eq = fabric.event_queue(Default::default()).unwrap();
+        (info, fabric, eq)
+    }
+
+    /// A listener looks at every request that is still there each time it is driven: an endpoint may not
+    /// keep the one that it has accepted.
+    #[test]
+    fn an_accepted_request_is_forgotten() {
+        let (info, fabric, eq) = open(Hints::new().source(([127, 0, 0, 1], 0)));
+        // Only with a limit in time the listener has anything to watch over.
+        let limits = TimeLimits { decision: Some(PATIENCE), ..TimeLimits::default() };
+        let listener =
+            fabric.passive_endpoint(&info).unwrap().bind(&eq).unwrap().limits(limits).listen().unwrap();
+        let (client_info, client_fabric, client_eq) = open(Hints::new().dest(listener.name().unwrap()));
+        let client = client_fabric.domain(&client_info).unwrap();
+        let client_cq = client.completion_queue(Default::default()).unwrap();
+        let client = client.endpoint(&client_info, &client_eq, &client_cq).unwrap().connect(b"").unwrap();
+        let Event::ConnectionRequest(request) = eq.wait(PATIENCE).unwrap() else { panic!() };
+        let pending = Arc::downgrade(request.pending());
+        let domain = fabric.domain(&info).unwrap();
+        let cq = domain.completion_queue(Default::default()).unwrap();
+        let endpoint = domain.endpoint_for(&request, &eq, &cq).unwrap();
+        drop(request);
+        assert!(pending.upgrade().is_some(), "the endpoint is to accept it");
+        let endpoint = endpoint.accept(b"").unwrap();
+        assert!(pending.upgrade().is_none(), "it is accepted, and kept nevertheless");
+        let Event::Connected { .. } = client_eq.wait(PATIENCE).unwrap() else { panic!() };
+        drop((endpoint, client));
+    }
+}
