@@ -327,6 +327,33 @@ fn pollers_are_woken() {
     });
 }
 
+/// One of them takes more: what it sees when it is about to sleep may be for the other, too.
+#[test]
+fn a_poller_leaves_the_other_its_wake_up() {
+    check(|| {
+        let domain = Domain::new(&[WaitObj::Fd]);
+        let pollers = [2, 1].map(|count| {
+            let domain = domain.clone();
+            spawn(move || {
+                let waiter = &domain.queues[0].waiter;
+                for _ in 0..count {
+                    while domain.take(0).is_err() {
+                        if waiter.try_wait("test", || domain.is_empty(0)).is_ok() {
+                            sleep_on(waiter.fd("test").unwrap());
+                        }
+                    }
+                }
+            })
+        });
+        for entry in 0..3 {
+            domain.complete(0, entry);
+        }
+        for poller in pollers {
+            poller.join().unwrap();
+        }
+    });
+}
+
 /// One polls the descriptor, another is in a blocking read.
 #[test]
 fn a_poller_and_a_reader_are_woken() {
@@ -432,6 +459,22 @@ impl Source for Listener {
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Another thread drives the listener, and takes the socket's event away from a reader who sleeps on it.
+#[test]
+fn an_event_that_another_drives_for_wakes_a_reader() {
+    check(|| {
+        let eq = event_queue(WRITABLE, None);
+        let socket = eventfd(0, crate::event::EventfdFlags::CLOEXEC).unwrap();
+        let listener = Arc::new(Listener { eq: eq.clone(), socket, requests: Mutex::new(0) });
+        let source: Arc<dyn Source> = listener.clone();
+        eq.shared().waiter.add_source("test", &source).unwrap();
+        let reader = spawn(move || number(eq.sread(None).unwrap()));
+        crate::io::write(&listener.socket, &1u64.to_ne_bytes()).unwrap();
+        listener.drive();
+        assert_eq!(reader.join().unwrap(), 1);
+    });
 }
 
 /// How a reader waits for an event.
