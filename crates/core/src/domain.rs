@@ -431,10 +431,11 @@ impl Domain {
     fn next_pending(&mut self, ep: EpId) -> Option<OpId> {
         let Self { endpoints, ops, .. } = self;
         let endpoint = endpoints.get_mut(ep.0)?;
-        ops.take_first(&mut endpoint.tx.unacked)
+        // What is here in part is older than its like: completions keep the order of posts.
+        (endpoint.rx.take_current())
+            .or_else(|| ops.take_first(&mut endpoint.tx.unacked))
             .or_else(|| ops.take_first(&mut endpoint.tx.reads))
             .or_else(|| ops.take_first(&mut endpoint.tx.queue))
-            .or_else(|| endpoint.rx.take_current())
             .or_else(|| endpoint.rx.unexpected.clear())
             .or_else(|| ops.take_first(&mut endpoint.rx.posted))
     }

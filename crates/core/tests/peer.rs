@@ -199,6 +199,24 @@ fn a_response_of_another_length_ends_the_connection() {
     }
 }
 
+/// A read whose response is cut in the middle fails before the one behind it.
+#[test]
+fn reads_fail_in_order() {
+    let mut victim = Victim::connected();
+    for context in 0..3 {
+        let read = Send { len: 8, segments: 1, context, ..Send::default() };
+        victim.host.post_read(&read, vec![vec![0; 8]], &[Segment { addr: 0, len: 8, key: 1 }]).unwrap();
+    }
+    victim.run(&[]);
+    let header = Header { kind: Kind::ReadResponse, ack: false, commit: false, payload: 8 };
+    victim.run(&record(header, &[0; 5]));
+    victim.incoming.ended = true;
+    victim.run(&[]);
+    let failed: Vec<_> =
+        victim.host.done.iter().map(|done| done.result.as_ref().unwrap_err().context).collect();
+    assert_eq!(failed, [0, 1, 2]);
+}
+
 /// Section 14: records that make no sense here.
 #[test]
 fn a_record_out_of_place_ends_the_connection() {
