@@ -812,7 +812,8 @@ impl Schedule {
     fn receive_into(&mut self, index: usize, room: usize) -> bool {
         static ZEROS: [u8; LONGEST] = [0; LONGEST];
         let context = self.ops.len();
-        let several = self.rng.u8(..5) == 0;
+        // A shared buffer has messages of several endpoints in it while they arrive.
+        let several = self.rng.u8(..5) < if self.eps[index].shared { 3 } else { 1 };
         let mut buffers =
             if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
         let mut flags = OpFlags::empty();
