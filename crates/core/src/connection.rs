@@ -122,7 +122,9 @@ impl Domain {
 
     /// The transport could not be made, or it broke.
     pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
-        self.end(ep, Reason::Transport(errno));
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let reason = endpoint.broken_by(errno);
+        self.end(ep, reason);
     }
 
     /// The transport takes nothing any more. What it still gives is read on: the connection is over
@@ -217,6 +219,7 @@ impl Domain {
         if endpoint.state == State::Accepting {
             endpoint.state = State::Connected;
             endpoint.deadline = None;
+            self.totals.connections += 1;
             self.emit(ep, Event::Connected { data: Vec::new() });
         }
     }
@@ -231,6 +234,7 @@ impl Domain {
         endpoint.rx.incoming = Incoming::Header;
         endpoint.state = State::Connected;
         endpoint.deadline = None;
+        self.totals.connections += 1;
         self.emit(ep, Event::Connected { data });
     }
 
@@ -242,6 +246,8 @@ impl Domain {
             State::Connected | State::Draining => {
                 endpoint.state = State::Disconnected;
                 endpoint.deadline = None;
+                endpoint.reason = Some(reason);
+                self.totals.endings.add(&reason);
                 self.cancel_all(ep, reason.errno());
                 self.emit(ep, Event::Shutdown { reason });
                 self.transport(
@@ -260,6 +266,8 @@ impl Domain {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         endpoint.state = State::Failed;
         endpoint.deadline = None;
+        endpoint.reason = Some(reason);
+        self.totals.endings.add(&reason);
         endpoint.tx.greeting = Vec::new();
         self.cancel_all(ep, reason.errno());
         self.emit(ep, Event::Error { reason, data });

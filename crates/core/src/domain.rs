@@ -33,6 +33,7 @@ use crate::flags::OpFlags;
 use crate::memory::Regions;
 use crate::operation::{Failure, List, OpId, Operation, Operations};
 use crate::slab::Slab;
+use crate::statistics::Totals;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
 
@@ -57,7 +58,8 @@ pub struct Domain {
     pub(crate) regions: Regions,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
-    events: VecDeque<(Fid, Entry)>,
+    pub(crate) totals: Totals,
+    events: VecDeque<(EpId, Fid, Entry)>,
     transports: VecDeque<(EpId, TransportCommand)>,
     released: List,
     /// Endpoints from this index on may have been resumed.
@@ -218,9 +220,10 @@ impl Domain {
     pub fn close_endpoint(&mut self, ep: EpId) -> Result<()> {
         self.endpoint("fi_close", ep)?;
         self.cancel_all(ep, Errno::ECANCELED);
-        self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
+        self.events.retain(|(id, ..)| *id != ep);
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            self.totals.closed(&endpoint);
             self.unbind_counters(&endpoint);
             for binding in [endpoint.tx_cq, endpoint.rx_cq].into_iter().flatten() {
                 if let Some(queue) = self.queues.get_mut(binding.cq.0) {
@@ -286,6 +289,11 @@ impl Domain {
 
     /// The next event, and the event queue that it is for.
     pub fn poll_event(&mut self) -> Option<(Fid, Entry)> {
+        self.poll_endpoint_event().map(|(_, eq, entry)| (eq, entry))
+    }
+
+    /// The same, with the endpoint that it is about.
+    pub fn poll_endpoint_event(&mut self) -> Option<(EpId, Fid, Entry)> {
         self.events.pop_front()
     }
 
@@ -320,7 +328,7 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && let Some(eq) = endpoint.eq
         {
-            self.events.push_back((eq, Entry { fid: endpoint.fid, event }));
+            self.events.push_back((ep, eq, Entry { fid: endpoint.fid, event }));
         }
     }
 
@@ -335,8 +343,11 @@ impl Domain {
         if !op.is_remote() {
             self.count(ep, op.flags, failure.is_none());
         }
-        let endpoint = self.endpoints.get(ep.0);
+        let mut endpoint = self.endpoints.get_mut(ep.0);
         let Some(op) = self.ops.get_mut(id) else { return };
+        if let (Some(endpoint), Some(failure)) = (&mut endpoint, &failure) {
+            endpoint.traffic.failed(failure.errno);
+        }
         let binding =
             endpoint.and_then(|endpoint| if op.is_incoming() { endpoint.rx_cq } else { endpoint.tx_cq });
         op.failure = failure;

@@ -14,7 +14,8 @@ use crate::passive_endpoint::Taken;
 use crate::reason::Reason;
 use crate::rma::Replies;
 use crate::slab::Key;
-use crate::time::{Deadline, TimeLimits};
+use crate::statistics::Traffic;
+use crate::time::{Deadline, Instant, TimeLimits};
 use crate::unexpected::Unexpected;
 use crate::wire::cm::Assembly;
 use crate::wire::header::{self, Header};
@@ -238,6 +239,11 @@ pub(crate) struct Endpoint {
     pub(crate) order: ByteOrder,
     pub(crate) tx: Transmit,
     pub(crate) rx: Receive,
+    pub(crate) traffic: Traffic,
+    /// Why the connection ended, or came to nothing.
+    pub(crate) reason: Option<Reason>,
+    /// The peer leaves unanswered what it was sent since then.
+    pub(crate) silent_since: Option<Instant>,
 }
 
 impl Endpoint {
@@ -271,6 +277,9 @@ impl Endpoint {
                 have: 0,
                 half_closed: false,
             },
+            traffic: Traffic::default(),
+            reason: None,
+            silent_since: None,
         }
     }
 

@@ -457,6 +457,7 @@ impl Domain {
                 return;
             }
             left -= missing;
+            endpoint.traffic.wrote(&header);
             endpoint.tx.written = 0;
             endpoint.tx.reply_started = false;
             endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
@@ -568,7 +569,10 @@ impl Domain {
                 endpoint.rx.incoming = Incoming::Header;
                 match payload.sink {
                     Sink::Receive(id) => self.finish_message(ep, id, &payload),
-                    Sink::Read(id) => self.complete_send(ep, id),
+                    Sink::Read(id) => {
+                        endpoint.traffic.read.add(payload.total);
+                        self.complete_send(ep, id);
+                    }
                     Sink::Write { data } => self.finish_write(ep, &payload, data),
                 }
             }
@@ -632,6 +636,9 @@ impl Domain {
         if let Some(op) = self.ops.get_mut(id) {
             overflow = total.saturating_sub(op.len);
             op.len = total - overflow;
+        }
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.traffic.received.add(total - overflow);
         }
         let errno = Errno::ETRUNC;
         let failure = Failure { errno, provider_errno: errno.raw(), overflow };

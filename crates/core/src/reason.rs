@@ -48,6 +48,10 @@ pub enum Reason {
     /// The peer is gone, and what it had sent was not received in time.
     #[error("the peer shut the connection down, and no receive was posted for what it had sent within {0:?}")]
     Unreceived(Duration),
+    /// The peer, or the network to it, is gone: nothing that it was asked was answered for so long
+    /// ([`TimeLimits::peer`](crate::TimeLimits::peer)).
+    #[error("the peer has not answered for {0:?}; it is gone, or the network to it is")]
+    PeerTimeout(Duration),
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(WireError),
@@ -72,7 +76,8 @@ impl Reason {
             | Self::HandshakeTimeout(_)
             | Self::RequestTimeout(_)
             | Self::Crowded
-            | Self::ShutdownTimeout(_) => Errno::ETIMEDOUT,
+            | Self::ShutdownTimeout(_)
+            | Self::PeerTimeout(_) => Errno::ETIMEDOUT,
             Self::Protocol(WireError::Version { .. }) => Errno::ENOPROTOOPT,
             Self::Protocol(_) => Errno::EIO,
             Self::RegionClosed => Errno::ECANCELED,
