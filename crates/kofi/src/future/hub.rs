@@ -17,6 +17,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::domain::Domain;
 use crate::event_queue::{Event, EventQueue};
 use crate::fabric::Fabric;
+use crate::notice::Hold;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::wait::{Bell, lock};
 use crate::wait_set::WaitSet;
@@ -140,10 +141,12 @@ impl Hub {
 
     /// Does something with the state, and wakes whoever that concerns.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        let hold = Hold::new();
         let mut state = lock(&self.state);
         let value = f(&mut state);
         let out = std::mem::take(&mut state.out);
         drop(state);
+        drop(hold);
         out.wake();
         if self.pending.load(Ordering::SeqCst) {
             self.turn();
@@ -175,6 +178,7 @@ impl Hub {
     fn turn(&self) {
         self.pending.store(true, Ordering::SeqCst);
         while self.pending.load(Ordering::SeqCst) {
+            let hold = Hold::new();
             let mut state = match self.state.try_lock() {
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -186,6 +190,7 @@ impl Hub {
             }
             let out = std::mem::take(&mut state.out);
             drop(state);
+            drop(hold);
             out.wake();
         }
     }

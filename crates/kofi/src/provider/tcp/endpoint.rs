@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
+use kofi_core::{
+    Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State,
+    TimeLimits,
+};
 
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
@@ -14,6 +17,7 @@ use super::socket;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
+use crate::notice::What;
 use crate::provider::{CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused};
 use crate::wait::{Source, lock};
 
@@ -121,6 +125,7 @@ impl EndpointOps for TcpEndpoint {
         };
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
+        state.notice(self.id, |_| What::Connecting(data.len()));
         let socket = socket::start_connecting(self.source, &dest)
             .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
         match socket {
@@ -150,6 +155,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(error);
         }
         *lock(&self.pending) = None;
+        state.notice(self.id, |_| What::Accepting(data.len()));
         match self.domain.watch(self.id, &socket) {
             Ok(()) => {
                 state.attach(self.id, socket);
@@ -194,7 +200,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn set_limits(&self, limits: TimeLimits) -> Result<()> {
-        self.domain.lock().machine.set_limits(self.id, limits)
+        self.domain.lock().set_limits(self.id, limits)
+    }
+
+    fn statistics(&self) -> Result<EndpointStatistics> {
+        self.domain.lock().statistics(self.id)
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
 use kofi_core::{
-    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, Progress, RequestId, Result,
-    TimeLimits,
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, ListenerStatistics, PassiveEndpoint, Progress,
+    RequestId, Result, TimeLimits,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -22,6 +22,7 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::notice::{self, Hold, Subject, What};
 use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
 use crate::wait::{Alarm, Source, lock, system};
@@ -64,6 +65,8 @@ struct State {
 struct Connection {
     id: RequestId,
     socket: OwnedFd,
+    local: SocketAddr,
+    peer: SocketAddr,
     /// It is among what the epoll descriptor watches.
     watched: bool,
 }
@@ -106,6 +109,7 @@ impl TcpPassiveEndpoint {
 impl Listener {
     fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let stale = Error::Stale { call, object: "passive endpoint" };
+        let _hold = Hold::new();
         f(lock(&self.state).as_mut().ok_or(stale)?)
     }
 
@@ -168,6 +172,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         }
     }
 
+    fn statistics(&self) -> Result<ListenerStatistics> {
+        self.0.with("statistics", |state| Ok(state.statistics()))
+    }
+
     fn listen(&self) -> Result<()> {
         let start = || ProgressThread::start("fi_listen", self.0.clone());
         let thread = self.0.auto.then(start).transpose()?;
@@ -187,6 +195,8 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             )
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
+            let local = socket::local(socket).ok();
+            notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::Listening(backlog));
             Ok(())
         })?;
         *lock(&self.1) = thread;
@@ -197,6 +207,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let thread = lock(&self.1).take();
         drop(thread);
         let Some(state) = lock(&self.0.state).take() else { return };
+        let local = state.statistics().local;
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
         if let Some(socket) = socket {
@@ -212,6 +223,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 let _ = socket::reject(connection.socket, &[]);
             }
         }
+        notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::ListenerClosed);
     }
 }
 
@@ -223,6 +235,7 @@ impl Drop for TcpPassiveEndpoint {
 
 impl Requests for Listener {
     fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
+        let _hold = Hold::new();
         let mut state = lock(&self.state);
         let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
         let state = state.as_mut().ok_or(stale.clone())?;
@@ -263,6 +276,7 @@ impl Requests for Listener {
 
 impl Source for Listener {
     fn drive(&self) -> bool {
+        let _hold = Hold::new();
         let (more, pause) = {
             let mut state = lock(&self.state);
             let Some(state) = state.as_mut() else { return false };
@@ -281,6 +295,12 @@ impl Source for Listener {
 }
 
 impl State {
+    fn statistics(&self) -> ListenerStatistics {
+        let mut statistics = self.machine.statistics();
+        statistics.local = self.socket.as_ref().and_then(|socket| socket::local(socket).ok());
+        statistics
+    }
+
     fn drive(&mut self, listener: &Listener) -> bool {
         let now = now();
         let Some(eq) = self.eq.clone() else { return false };
@@ -301,19 +321,30 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, _)) = self.machine.poll_drop() {
+        while let Some((id, reason)) = self.machine.poll_drop() {
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index())
                 && let Some(connection) = place.take_if(|connection| connection.id == id)
             {
-                socket::close(connection.socket, false);
+                let Connection { socket, local, peer, .. } = connection;
+                let subject = Subject { fid: listener.fid, local: Some(local), peer: Some(peer) };
+                notice::tell(subject, What::Dropped(reason));
+                socket::close(socket, false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
             let fid = listener.fid;
+            let tell = |event: &Event| {
+                if let Event::ConnectionRequest { local, peer, data, .. } = event {
+                    let subject = Subject { fid, local: Some(*local), peer: Some(*peer) };
+                    notice::tell(subject, What::Requested(data.len()));
+                }
+            };
             eq.fill(|queue| {
+                tell(&event);
                 queue.push(Entry { fid, event });
                 while let Some(event) = self.machine.poll_request(queue.room()) {
+                    tell(&event);
                     queue.push(Entry { fid, event });
                 }
             });
@@ -357,7 +388,7 @@ impl State {
                         self.connections.resize_with(index + 1, || None);
                     }
                     if let Some(place) = self.connections.get_mut(index) {
-                        *place = Some(Connection { id, socket, watched: false });
+                        *place = Some(Connection { id, socket, local, peer, watched: false });
                     }
                     self.receive(epoll, index, now);
                 }
