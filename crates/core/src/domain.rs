@@ -309,6 +309,12 @@ impl Domain {
         }
     }
 
+    /// Whether the operation is complete, with its completion unread: nothing touches its memory any
+    /// more, and the driver may drop it.
+    pub fn is_done(&self, op: OpId) -> bool {
+        self.ops.get(op).is_some_and(|op| op.done)
+    }
+
     /// The earliest moment at which [`expire`](Self::expire) may have something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.earliest.get()
@@ -351,6 +357,7 @@ impl Domain {
         let binding =
             endpoint.and_then(|endpoint| if op.is_incoming() { endpoint.rx_cq } else { endpoint.tx_cq });
         op.failure = failure;
+        op.done = true;
         let told = op.report || failure.is_some();
         match binding.and_then(|binding| self.queues.get_mut(binding.cq.0)) {
             Some(queue) if told => queue.push(&mut self.ops, id),

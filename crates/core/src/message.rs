@@ -367,11 +367,29 @@ impl Domain {
     /// # Errors
     /// -FI_ENOENT when there is none (decision D10).
     pub fn cancel(&mut self, ep: EpId, context: u64) -> Result<()> {
+        self.cancel_first(ep, context, |_, op| op.context == context)
+    }
+
+    /// The same for one operation.
+    ///
+    /// # Errors
+    /// -FI_ENOENT when it is no receive that no message has reached.
+    pub fn cancel_operation(&mut self, ep: EpId, op: OpId) -> Result<()> {
+        let context = self.ops.get(op).map_or(0, |op| op.context);
+        self.cancel_first(ep, context, |id, _| id == op)
+    }
+
+    fn cancel_first(
+        &mut self,
+        ep: EpId,
+        context: u64,
+        wanted: impl Fn(OpId, &Operation) -> bool,
+    ) -> Result<()> {
         self.endpoint("fi_cancel", ep)?;
         let Self { endpoints, ops, .. } = self;
         let found = endpoints
             .get_mut(ep.0)
-            .and_then(|endpoint| ops.remove(&mut endpoint.rx.posted, |_, op| op.context == context))
+            .and_then(|endpoint| ops.remove(&mut endpoint.rx.posted, wanted))
             .ok_or(Error::NoSuchOperation { context })?;
         if let Some(op) = self.ops.get_mut(found) {
             op.len = 0;

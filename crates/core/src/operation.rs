@@ -21,6 +21,11 @@ impl OpId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// What has that index.
+    pub fn from_index(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().map(Self)
+    }
 }
 
 /// How an operation ended.
@@ -49,12 +54,15 @@ pub(crate) struct Operation {
     /// The peer is to make the data durable first.
     pub(crate) commit: bool,
     pub(crate) failure: Option<Failure>,
+    /// Nothing touches its memory any more.
+    pub(crate) done: bool,
 }
 
 impl Operation {
     pub(crate) fn new(flags: OpFlags, context: u64, len: u64) -> Self {
         let (data, failure) = (None, None);
-        Self { next: None, flags, context, len, data, report: true, ack: false, commit: false, failure }
+        let (report, ack, commit, done) = (true, false, false, false);
+        Self { next: None, flags, context, len, data, report, ack, commit, failure, done }
     }
 
     /// Whether a peer made it, and not the application.

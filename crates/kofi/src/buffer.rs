@@ -5,17 +5,33 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::buffer_scope::{Lent, Loans};
+
 /// A buffer that an operation can own.
 ///
-/// It never borrows: nobody can touch or free the memory while a transfer may.
+/// It never borrows: nobody can touch or free the memory while a transfer may. For memory that is only
+/// borrowed there is [`Endpoint::scope`](crate::Endpoint::scope).
 #[derive(Clone)]
 pub struct Buf(Memory);
 
-#[derive(Clone)]
 enum Memory {
     Owned(Vec<u8>),
     Shared(Arc<[u8]>),
     Static(&'static [u8]),
+    /// Never in the hands of an application.
+    Lent(Lent),
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Owned(bytes) => Self::Owned(bytes.clone()),
+            Self::Shared(bytes) => Self::Shared(bytes.clone()),
+            Self::Static(bytes) => Self::Static(bytes),
+            // A loan cannot be doubled.
+            Self::Lent(lent) => Self::Owned(lent.as_slice().to_vec()),
+        }
+    }
 }
 
 impl Buf {
@@ -30,6 +46,7 @@ impl Buf {
             Memory::Owned(bytes) => bytes,
             Memory::Shared(bytes) => bytes,
             Memory::Static(bytes) => bytes,
+            Memory::Lent(lent) => lent.as_slice(),
         }
     }
 
@@ -39,6 +56,7 @@ impl Buf {
             Memory::Owned(bytes) => Some(bytes),
             Memory::Shared(bytes) => Arc::get_mut(bytes),
             Memory::Static(_) => None,
+            Memory::Lent(lent) => lent.as_mut_slice(),
         }
     }
 
@@ -48,6 +66,7 @@ impl Buf {
             Memory::Owned(bytes) => bytes,
             Memory::Shared(bytes) => bytes.to_vec(),
             Memory::Static(bytes) => bytes.to_vec(),
+            Memory::Lent(lent) => lent.as_slice().to_vec(),
         }
     }
 }
@@ -107,6 +126,18 @@ impl<const N: usize> From<&'static [u8; N]> for Buf {
 pub struct Buffers(SmallVec<[Buf; 1]>);
 
 impl Buffers {
+    pub(crate) fn lent(memory: Lent) -> Self {
+        Self(SmallVec::from_buf([Buf(Memory::Lent(memory))]))
+    }
+
+    /// Whether they are borrowed, from that scope or from any.
+    pub(crate) fn is_lent(&self, from: Option<&Loans>) -> bool {
+        match self.0.first() {
+            Some(Buf(Memory::Lent(lent))) => from.is_none_or(|loans| lent.is_of(loans)),
+            _ => false,
+        }
+    }
+
     /// Bytes in all segments.
     pub fn total_len(&self) -> usize {
         self.iter().map(|buf| buf.len()).sum()

@@ -152,7 +152,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! To lend memory that may go away before the transfer ends:
+//! To lend memory that may go away before the transfer ends ([`Endpoint::scope`] takes memory that
+//! cannot):
 //!
 //! ```compile_fail,E0597
 //! # fn f(endpoint: kofi::Endpoint) -> kofi::Result<()> {
@@ -177,6 +178,7 @@
 //! there is nothing to do, and is joined when its object closes.
 
 mod buffer;
+mod buffer_scope;
 mod clock;
 mod completion_queue;
 mod connection_request;
@@ -211,6 +213,7 @@ pub use kofi_core::{
 };
 
 pub use buffer::{Buf, Buffers};
+pub use buffer_scope::{Borrowed, Loans, Scope};
 pub use completion_queue::{Completion, CompletionQueue};
 pub use connection_request::ConnectionRequest;
 pub use counter::Counter;

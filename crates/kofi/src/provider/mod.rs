@@ -20,6 +20,7 @@ use kofi_core::{
 };
 
 use crate::buffer::Buffers;
+use crate::buffer_scope::Loans;
 use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EventQueue;
@@ -418,6 +419,10 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// -FI_ENOENT when no such receive is pending.
     fn cancel(&self, context: u64) -> Result<()>;
+    /// The end of a scope: gives back all memory that operations of this endpoint have from it. That
+    /// of operations that are complete at once; receives that no message has reached are cancelled;
+    /// the others are waited for, as long as a shutdown may take, and then the endpoint is closed.
+    fn end_loans(&self, loans: &Loans);
     /// `fi_close`: each pending operation completes with `FI_ECANCELED` first. Doing it again
     /// changes nothing.
     fn close(&self);

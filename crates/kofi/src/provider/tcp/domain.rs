@@ -16,7 +16,7 @@ use kofi_core::{
     MrMode, OpFlags, OpId, Result, State as EpState, TimeLimits, TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
@@ -27,6 +27,7 @@ use super::memory_region::TcpMemoryRegion;
 use super::socket::{self, Connecting};
 use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
+use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
@@ -37,7 +38,7 @@ use crate::progress::{self, ProgressThread};
 use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
 };
-use crate::wait::{Alarm, Source, Waiter, lock, system};
+use crate::wait::{Alarm, Source, Waiter, lock, system, timespec};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -312,6 +313,15 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Waits until there is something to do, at most for `time`.
+    pub(super) fn wait(&self, time: Duration) {
+        let mut fds = [PollFd::new(&*self.epoll, PollFlags::IN)];
+        // An interrupted wait is a short one.
+        let _ = poll(&mut fds, Some(&timespec(time)));
+    }
+}
+
 impl Source for Shared {
     fn drive(&self) -> bool {
         self.lock().progress(&self.epoll)
@@ -581,7 +591,28 @@ impl State {
     }
 
     fn take_memory(&mut self, op: OpId) -> Buffers {
-        self.memory.get_mut(op.index()).and_then(Option::take).unwrap_or_default()
+        let memory = self.memory.get_mut(op.index()).and_then(Option::take);
+        memory.filter(|buffers| !buffers.is_lent(None)).unwrap_or_default()
+    }
+
+    /// Gives up memory lent by that scope, where nothing needs it. `true`: some is still needed.
+    pub(super) fn end_loans(&mut self, ep: EpId, loans: &Loans) -> bool {
+        let mut needed = false;
+        for index in 0..self.memory.len() {
+            let Some(place) = self.memory.get(index) else { break };
+            let lent = place.as_ref().is_some_and(|buffers| buffers.is_lent(Some(loans)));
+            let Some(op) = OpId::from_index(index).filter(|_| lent) else { continue };
+            if !self.machine.is_done(op) {
+                // What cannot be cancelled has begun, and will complete.
+                let _ = self.machine.cancel_operation(ep, op);
+            }
+            match self.machine.is_done(op) {
+                true => drop(self.take_memory(op)),
+                false => needed = true,
+            }
+        }
+        self.settle_endpoint(ep);
+        needed
     }
 
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.

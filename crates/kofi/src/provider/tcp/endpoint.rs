@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
@@ -14,6 +15,7 @@ use kofi_core::{
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
 use super::socket;
+use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
@@ -264,6 +266,24 @@ impl EndpointOps for TcpEndpoint {
         state.machine.cancel(self.id, context)?;
         state.settle_endpoint(self.id);
         Ok(())
+    }
+
+    fn end_loans(&self, loans: &Loans) {
+        /// Other threads may do what is waited for, of which the descriptor does not tell.
+        const LOOK_AGAIN: Duration = Duration::from_millis(10);
+        let limit = self.limits().map_or(Some(Duration::ZERO), |limits| limits.shutdown);
+        let end = limit.map(|limit| now().after(limit));
+        while {
+            let more = self.domain.drive();
+            let needed = self.domain.lock().end_loans(self.id, loans);
+            if needed && end.is_some_and(|end| end <= now()) {
+                self.close();
+            }
+            if needed && !more {
+                self.domain.wait(end.map_or(LOOK_AGAIN, |end| end.until(now()).min(LOOK_AGAIN)));
+            }
+            needed
+        } {}
     }
 
     fn close(&self) {
