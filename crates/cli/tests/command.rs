@@ -12,7 +12,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The environment that has a meaning.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 11] = [
     "FI_TCP_IFACE",
     "FI_TCP_PORT_LOW_RANGE",
     "FI_TCP_PORT_HIGH_RANGE",
@@ -22,6 +22,7 @@ const VARIABLES: [&str; 10] = [
     "KOFI_SHUTDOWN_TIMEOUT_MS",
     "KOFI_KEEPALIVE_MS",
     "KOFI_PEER_TIMEOUT_MS",
+    "KOFI_LIVE",
     "KOFI_LOG",
 ];
 

@@ -146,6 +146,21 @@ impl EventQueue {
         self.purge(fid);
     }
 
+    /// Events that wait to be read.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Endpoints that are bound to it.
+    pub fn endpoints(&self) -> usize {
+        self.endpoints
+    }
+
+    /// Passive endpoints that are bound to it.
+    pub fn passive_endpoints(&self) -> usize {
+        self.passive
+    }
+
     /// Takes back what `wanted` picks among the unread events.
     pub fn withdraw(&mut self, wanted: impl Fn(&Entry) -> bool) {
         self.entries.retain(|entry| !wanted(entry));

@@ -191,6 +191,15 @@ pub struct DomainStatistics {
     pub traffic: Traffic,
 }
 
+impl DomainStatistics {
+    /// Adds an endpoint that is open.
+    pub fn add(&mut self, endpoint: &EndpointStatistics) {
+        self.endpoints += 1;
+        self.connected += usize::from(matches!(endpoint.state, State::Connected | State::Draining));
+        self.traffic.merge(&endpoint.traffic);
+    }
+}
+
 /// A completion queue, as it is now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -288,7 +297,17 @@ impl Domain {
 
     /// The domain, as it is now.
     pub fn statistics(&self) -> DomainStatistics {
-        let mut statistics = DomainStatistics {
+        let mut statistics = self.statistics_without_open();
+        for endpoint in self.endpoints.keys().filter_map(|key| self.endpoints.get(key)) {
+            statistics.add(&endpoint.statistics());
+        }
+        statistics
+    }
+
+    /// The same without the endpoints that are open, to be [added](DomainStatistics::add) by who
+    /// cannot look at all of them at once.
+    pub fn statistics_without_open(&self) -> DomainStatistics {
+        DomainStatistics {
             completion_queues: self.queues.len(),
             counters: self.counters.len(),
             memory_regions: self.regions.len(),
@@ -296,13 +315,7 @@ impl Domain {
             endings: self.totals.endings,
             traffic: self.totals.closed,
             ..DomainStatistics::default()
-        };
-        for endpoint in self.endpoints.keys().filter_map(|key| self.endpoints.get(key)) {
-            statistics.endpoints += 1;
-            statistics.connected += usize::from(endpoint.is_open());
-            statistics.traffic.merge(&endpoint.traffic);
         }
-        statistics
     }
 
     /// The completion queue, as it is now; `None` when it is closed.

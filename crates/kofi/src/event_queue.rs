@@ -12,6 +12,7 @@ use kofi_core::{Error, Fid, Reason, RequestId, Result};
 
 use crate::connection_request::ConnectionRequest;
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
 use crate::returned::Returned;
 use crate::wait::{Waiter, lock};
 use crate::wait_set::WaitSet;
@@ -168,6 +169,7 @@ impl EventQueue {
         if let Some(set) = wait_set {
             set.add(shared.clone());
         }
+        fabric.add_object(Arc::downgrade(&shared) as Weak<dyn Inspect>);
         Ok(Self(shared))
     }
 
@@ -326,6 +328,21 @@ impl EventQueue {
 impl std::fmt::Debug for EventQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EventQueue").field("fid", &self.0.fid).finish_non_exhaustive()
+    }
+}
+
+impl Inspect for EqShared {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let queue = patiently(&self.queue, live::patience());
+        let mut object = report.object("event_queue");
+        object.number("fid", self.fid.0).number("fabric", fabric);
+        match queue {
+            Some(queue) => object
+                .number("unread", queue.len() as u64)
+                .number("endpoints", queue.endpoints() as u64)
+                .number("passive_endpoints", queue.passive_endpoints() as u64),
+            None => object.flag("busy", true),
+        };
     }
 }
 

@@ -107,7 +107,8 @@
 //! [`Endpoint::statistics`], [`Domain::statistics`] and [`Listener::statistics`] say what was done and what
 //! holds it up. What happens to connections goes to `tracing`, under the target `kofi::connection`: listening,
 //! connected, failed and shut down, with the reason, at level info; the steps between at level debug.
-//! Subscribers may call kofi. Warnings go there, too.
+//! Subscribers may call kofi. Warnings go there, too. With `KOFI_LIVE=1`, or after [`live::serve`], `kofi info
+//! --live` shows the objects of a running process.
 //!
 //! # What the types forbid
 //!
@@ -189,6 +190,7 @@ mod event_queue;
 mod fabric;
 pub mod future;
 mod getinfo;
+pub mod live;
 mod memory_region;
 mod notice;
 mod passive_endpoint;

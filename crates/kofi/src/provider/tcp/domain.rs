@@ -33,6 +33,7 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
 use crate::notice::{self, Notice, Subject, What};
 use crate::progress::{self, ProgressThread};
 use crate::provider::{
@@ -60,6 +61,8 @@ const MAX_HOT_POLLS: u32 = 64;
 const WRITE_BUDGET: usize = 4 << 20;
 /// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
 const MAX_LINGERING: usize = 1024;
+/// Endpoints that are looked at under one lock, to be shown to other processes.
+const GLANCE: u32 = 32;
 /// Looks in a row that find all acknowledged before there is no need for another: what waits behind a
 /// window that has just closed does not show at once.
 const LOOKS: u8 = 2;
@@ -78,6 +81,8 @@ pub(super) type Progress = Option<Arc<ProgressThread>>;
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
+    fid: Fid,
+    name: String,
     epoll: Arc<OwnedFd>,
     pub(super) mr_mode: MrMode,
     state: Mutex<State>,
@@ -216,11 +221,14 @@ impl TcpDomain {
         };
         let shared = Arc::new(Shared {
             fabric: fabric.clone(),
+            fid: fabric.new_fid(),
+            name: info.domain_attr.name.clone(),
             epoll,
             mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         });
+        fabric.add_object(Arc::downgrade(&shared) as Weak<dyn Inspect>);
         let start = || ProgressThread::start("fi_domain", shared.clone()).map(Arc::new);
         let thread = auto.then(start).transpose()?;
         Ok(Self(shared, thread))
@@ -329,6 +337,54 @@ impl Source for Shared {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+}
+
+impl Inspect for Shared {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let end = live::patience();
+        let mut sums = None;
+        let mut next = Some(0);
+        while let Some(first) = next {
+            // A few at a time, so that nobody waits for long.
+            let Some(state) = patiently(&self.state, end) else { break };
+            let sums = sums.get_or_insert_with(|| {
+                let queues: Vec<_> =
+                    state.machine.cqs().filter_map(|cq| state.machine.cq_statistics(cq)).collect();
+                (state.machine.statistics_without_open(), queues)
+            });
+            let places = state.machine.endpoint_places();
+            let last = places.min(first + GLANCE);
+            let endpoints = (first..last).filter_map(|index| state.machine.endpoint_at(index));
+            let endpoints: SmallVec<[_; GLANCE as usize]> =
+                endpoints.filter_map(|ep| state.statistics(ep).ok()).collect();
+            drop(state);
+            for endpoint in &endpoints {
+                sums.0.add(endpoint);
+                report.endpoint(self.fid.0, endpoint);
+            }
+            next = (last < places).then_some(last);
+        }
+        for queue in sums.iter().flat_map(|(_, queues)| queues) {
+            let mut object = report.object("completion_queue");
+            object.number("domain", self.fid.0).number("unread", queue.unread as u64);
+            object.number("bindings", queue.bindings as u64);
+        }
+        let mut object = report.object("domain");
+        object.number("fid", self.fid.0).number("fabric", fabric).text("name", &self.name);
+        if next.is_some() {
+            object.flag("busy", true);
+        }
+        if let Some((sums, _)) = &sums {
+            object
+                .number("endpoints", sums.endpoints as u64)
+                .number("connected", sums.connected as u64)
+                .number("counters", sums.counters as u64)
+                .number("memory_regions", sums.memory_regions as u64)
+                .number("connections", sums.connections)
+                .endings("endings", &sums.endings)
+                .traffic(&sums.traffic);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
 use crate::notice::{self, Hold, Subject, What};
 use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
@@ -102,6 +103,7 @@ impl TcpPassiveEndpoint {
             state: Mutex::new(Some(state)),
             auto: info.domain_attr.control_progress == Progress::Auto,
         });
+        fabric.add_object(Arc::downgrade(&listener) as Weak<dyn Inspect>);
         Ok(Self(listener, Mutex::new(None)))
     }
 }
@@ -291,6 +293,32 @@ impl Source for Listener {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+}
+
+impl Inspect for Listener {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let statistics = match patiently(&self.state, live::patience()) {
+            Some(state) => match &*state {
+                Some(state) => Some(state.statistics()),
+                None => return,
+            },
+            None => None,
+        };
+        let mut object = report.object("listener");
+        object.number("fid", self.fid.0).number("fabric", fabric);
+        match statistics {
+            Some(statistics) => object
+                .text("state", if statistics.listening { "listening" } else { "idle" })
+                .address("local", statistics.local)
+                .number("accepted", statistics.accepted)
+                .number("requests", statistics.requests)
+                .number("arriving", statistics.arriving as u64)
+                .number("waiting", statistics.waiting as u64)
+                .number("pauses", statistics.pauses)
+                .endings("dropped", &statistics.dropped),
+            None => object.flag("busy", true),
+        };
     }
 }
 
