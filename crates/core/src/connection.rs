@@ -31,7 +31,7 @@ impl Domain {
         endpoint.check_start(CALL, true, data)?;
         let dest = dest.or(endpoint.attr.dest_addr).ok_or(Error::Invalid {
             call: CALL,
-            problem: "no address: neither given here nor in the info's dest_addr",
+            problem: "no address: neither given here nor in the info's dest_addr; give one, or ask getinfo for the peer",
         })?;
         endpoint.tx.greeting = cm::message(CALL, cm::Kind::Request, data)?;
         endpoint.rx.incoming = Incoming::Answer(Assembly::answer());
@@ -105,7 +105,9 @@ impl Domain {
                 Ok(())
             }
             State::Draining | State::Disconnected => Ok(()),
-            State::Failed => Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it")),
+            State::Failed => {
+                Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it, and use a new endpoint"))
+            }
             _ => Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED, or close it")),
         }
     }

@@ -22,10 +22,10 @@
 //! region until it is closed.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::count::list;
 use crate::counter::Bound;
 use crate::endpoint::{Endpoint, EndpointAttr, EpId, Origin, State};
 use crate::event_queue::{Entry, Fid};
@@ -85,12 +85,12 @@ impl Domain {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
-                users: format!(
-                    "{} endpoints, {} completion queues, {counters} counters and {} memory regions",
-                    self.endpoints.len(),
-                    self.queues.len(),
-                    self.regions.len()
-                ),
+                users: list(&[
+                    (self.endpoints.len(), "endpoint"),
+                    (self.queues.len(), "completion queue"),
+                    (counters, "counter"),
+                    (self.regions.len(), "memory region"),
+                ]),
             });
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Domain {
             return Err(Error::Busy {
                 call: CALL,
                 object: "completion queue",
-                users: format!("{} bound endpoint directions", queue.bindings),
+                users: list(&[(queue.bindings, "bound endpoint direction")]),
             });
         }
         if let Some(mut queue) = self.queues.remove(cq.0) {

@@ -323,7 +323,7 @@ impl Endpoint {
         let problem = if !flags.intersects(directions) {
             "no direction given for a completion queue; pass FI_TRANSMIT, FI_RECV or both"
         } else if (tx && self.tx_cq.is_some()) || (rx && self.rx_cq.is_some()) {
-            "a completion queue is bound for that direction already"
+            "a completion queue is bound for that direction already; an endpoint takes one for each"
         } else {
             if tx {
                 self.tx_cq = Some(binding);
@@ -371,7 +371,13 @@ impl Endpoint {
             State::Failed => {
                 return Err(self.wrong_state(call, Errno::EOPBADSTATE, "close it and use a new endpoint"));
             }
-            _ => return Err(self.wrong_state(call, Errno::EINVAL, "an endpoint connects once in its life")),
+            _ => {
+                return Err(self.wrong_state(
+                    call,
+                    Errno::EINVAL,
+                    "an endpoint connects once in its life: use a new one",
+                ));
+            }
         }
         if active != matches!(self.origin, Origin::Active) {
             let problem = if active {

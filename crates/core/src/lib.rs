@@ -25,6 +25,7 @@ pub mod address;
 pub mod attr;
 pub mod completion_queue;
 pub mod connection;
+mod count;
 pub mod counter;
 pub mod domain;
 pub mod endpoint;

@@ -233,7 +233,7 @@ impl PassiveEndpoint {
                 call: "fi_listen",
                 object: "passive endpoint",
                 found: "listening",
-                remedy: "once is enough",
+                remedy: "once is enough, or listen with another passive endpoint",
                 errno: Errno::EINVAL,
             }),
         }

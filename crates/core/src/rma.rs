@@ -193,7 +193,7 @@ impl Domain {
         }
         let total = remote.iter().try_fold(0u64, |sum, segment| sum.checked_add(segment.len));
         if total != Some(local.len) {
-            let problem = "remote and local segments differ in length";
+            let problem = "remote and local segments differ in length; make them the same";
             return Err(Error::Invalid { call, problem });
         }
         Segments::new(remote).ok_or(too_many)

@@ -151,11 +151,17 @@ impl EventQueue {
         const CALL: &str = "fi_eq_open";
         match (attr.wait_obj, wait_set) {
             (WaitObj::Set, None) => {
-                return Err(Error::Invalid { call: CALL, problem: "FI_WAIT_SET without a wait set" });
+                return Err(Error::Invalid {
+                    call: CALL,
+                    problem: "FI_WAIT_SET without a wait set; open the queue in one, or with another wait object",
+                });
             }
             (WaitObj::Set, Some(_)) | (_, None) => {}
             (_, Some(_)) => {
-                return Err(Error::Invalid { call: CALL, problem: "a wait set without FI_WAIT_SET" });
+                return Err(Error::Invalid {
+                    call: CALL,
+                    problem: "a wait set without FI_WAIT_SET; ask for that wait object, or leave the set out",
+                });
             }
         }
         let shared = Arc::new(EqShared {

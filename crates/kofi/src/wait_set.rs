@@ -130,7 +130,7 @@ impl WaitSet {
         let result = match users {
             0 => Ok(()),
             users => {
-                let users = format!("{users} queues");
+                let users = format!("{users} queue{}", if users == 1 { "" } else { "s" });
                 Err(Error::Busy { call: "fi_close", object: "wait set", users })
             }
         };

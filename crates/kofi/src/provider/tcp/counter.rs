@@ -52,7 +52,10 @@ impl TcpCounter {
     pub(super) fn open(domain: &Arc<Shared>, wait: WaitObj) -> Result<Self> {
         const CALL: &str = "fi_cntr_open";
         if wait == WaitObj::Set {
-            return Err(Error::Invalid { call: CALL, problem: "a counter in a wait set is not offered" });
+            return Err(Error::Invalid {
+                call: CALL,
+                problem: "a counter in a wait set is not offered; give it a wait object of its own",
+            });
         }
         let waiter = Waiter::new(CALL, wait, None)?;
         waiter.add_source(CALL, &(domain.clone() as Arc<dyn Source>))?;

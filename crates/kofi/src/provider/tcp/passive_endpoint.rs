@@ -145,8 +145,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         const CALL: &str = "fi_setname";
         self.0.with(CALL, |state| {
             state.machine.check_set_name()?;
-            let addr =
-                addr.socket_addr().ok_or(Error::Invalid { call: CALL, problem: "no socket address" })?;
+            let addr = addr.socket_addr().ok_or(Error::Invalid {
+                call: CALL,
+                problem: "no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
+            })?;
             state.socket = None;
             state.socket = Some(socket::bound(CALL, &addr)?);
             Ok(())

@@ -71,7 +71,9 @@ fn bind_in(
     Err(Error::System {
         call,
         errno: kofi_core::Errno::EADDRNOTAVAIL,
-        detail: format!("all ports of FI_TCP_PORT_LOW_RANGE..HIGH_RANGE, {range:?}, are taken"),
+        detail: format!(
+            "all ports of FI_TCP_PORT_LOW_RANGE..HIGH_RANGE, {range:?}, are taken; widen the range"
+        ),
     })
 }
 
@@ -200,7 +202,7 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
     let mut source = look_up().map_err(|errno| Error::System {
         call: "fi_getinfo",
         errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
-        detail: format!("this host has no route to {dest}"),
+        detail: format!("this host has no route to {dest}; see ip route"),
     })?;
     source.set_port(0);
     Ok(source)
