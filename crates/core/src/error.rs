@@ -154,7 +154,8 @@ pub enum Error {
     },
     /// `fi_cancel` found no pending operation with this context.
     #[error(
-        "fi_cancel: no receive that waits has context {context:#x}; look for its completion, a message may have reached it"
+        "fi_cancel: no operation that has not begun has context {context:#x}; it is under way or has completed: look for \
+         its completion, or it was never posted"
     )]
     NoSuchOperation {
         /// The context searched for.
@@ -257,8 +258,8 @@ mod tests {
     fn errors() -> Vec<Error> {
         let errno = Errno::EMFILE;
         let failed = |errno, provider_errno| {
-            let (flags, context, len, overflow, data) = (OpFlags::RECV, 1, 2, 3, 4);
-            CompletionError { context, flags, len, overflow, data, errno, provider_errno }
+            let (flags, context, len, overflow, data, offset, buffer) = (OpFlags::RECV, 1, 2, 3, 4, 0, None);
+            CompletionError { context, flags, len, overflow, data, offset, buffer, errno, provider_errno }
         };
         let all = [
             Error::WrongState {

@@ -177,6 +177,8 @@ pub struct DomainStatistics {
     pub endpoints: usize,
     /// Those of them that are connected.
     pub connected: usize,
+    /// Shared receive contexts that are open.
+    pub shared_receive_contexts: usize,
     /// Completion queues that are open.
     pub completion_queues: usize,
     /// Counters that are open.
@@ -308,6 +310,7 @@ impl Domain {
     /// cannot look at all of them at once.
     pub fn statistics_without_open(&self) -> DomainStatistics {
         DomainStatistics {
+            shared_receive_contexts: self.shared.len(),
             completion_queues: self.queues.len(),
             counters: self.counters.len(),
             memory_regions: self.regions.len(),

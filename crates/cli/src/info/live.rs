@@ -146,8 +146,16 @@ fn domain(out: &mut impl Write, object: &Object) -> Result {
     let endpoints = Count(object.number("endpoints"), "endpoint");
     write!(out, ", {endpoints}, {} connected, ", object.number("connected"))?;
     write!(out, "{} so far", Count(object.number("connections"), "connection"))?;
-    more(out, object.number("memory_regions"), "memory regions")?;
-    more(out, object.number("counters"), "counters")?;
+    for (name, text) in [
+        ("memory_regions", "memory region"),
+        ("counters", "counter"),
+        ("shared_receive_contexts", "shared receive context"),
+    ] {
+        let number = object.number(name);
+        if number > 0 {
+            write!(out, ", {}", Count(number, text))?;
+        }
+    }
     parts(out, object, "endings", "ended")?;
     writeln!(out)?;
     traffic(out, "      ", object)

@@ -18,6 +18,7 @@ mod locked;
 mod memory_region;
 mod offers;
 mod passive_endpoint;
+mod shared_receive;
 mod socket;
 
 /// The provider.
