@@ -161,7 +161,8 @@ const PROBES: u64 = 5;
 const MAX_KEEPALIVE: u64 = 32767;
 const MAX_PROBES: u64 = 127;
 
-/// The first part of `struct tcp_info`, which all kernels have: eight bytes, then numbers.
+/// The first part of `struct tcp_info`, which all kernels have: eight bytes, then numbers. Any bytes are
+/// numbers, and nix sees to it that the system has given all of them.
 type TcpInfo = [u32; 26];
 
 sockopt_impl!(
