@@ -31,7 +31,7 @@ impl Domain {
         endpoint.check_start(CALL, true, data)?;
         let dest = dest.or(endpoint.attr.dest_addr).ok_or(Error::Invalid {
             call: CALL,
-            problem: "no address: neither given here nor in the info's dest_addr",
+            problem: "no address: neither given here nor in the info's dest_addr; give one, or ask getinfo for the peer",
         })?;
         endpoint.tx.greeting = cm::message(CALL, cm::Kind::Request, data)?;
         endpoint.rx.incoming = Incoming::Answer(Assembly::answer());
@@ -105,7 +105,9 @@ impl Domain {
                 Ok(())
             }
             State::Draining | State::Disconnected => Ok(()),
-            State::Failed => Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it")),
+            State::Failed => {
+                Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it, and use a new endpoint"))
+            }
             _ => Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED, or close it")),
         }
     }
@@ -122,7 +124,9 @@ impl Domain {
 
     /// The transport could not be made, or it broke.
     pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
-        self.end(ep, Reason::Transport(errno));
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let reason = endpoint.broken_by(errno);
+        self.end(ep, reason);
     }
 
     /// The transport takes nothing any more. What it still gives is read on: the connection is over
@@ -217,6 +221,7 @@ impl Domain {
         if endpoint.state == State::Accepting {
             endpoint.state = State::Connected;
             endpoint.deadline = None;
+            self.totals.connections += 1;
             self.emit(ep, Event::Connected { data: Vec::new() });
         }
     }
@@ -231,6 +236,7 @@ impl Domain {
         endpoint.rx.incoming = Incoming::Header;
         endpoint.state = State::Connected;
         endpoint.deadline = None;
+        self.totals.connections += 1;
         self.emit(ep, Event::Connected { data });
     }
 
@@ -242,6 +248,8 @@ impl Domain {
             State::Connected | State::Draining => {
                 endpoint.state = State::Disconnected;
                 endpoint.deadline = None;
+                endpoint.reason = Some(reason);
+                self.totals.endings.add(&reason);
                 self.cancel_all(ep, reason.errno());
                 self.emit(ep, Event::Shutdown { reason });
                 self.transport(
@@ -260,6 +268,8 @@ impl Domain {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         endpoint.state = State::Failed;
         endpoint.deadline = None;
+        endpoint.reason = Some(reason);
+        self.totals.endings.add(&reason);
         endpoint.tx.greeting = Vec::new();
         self.cancel_all(ep, reason.errno());
         self.emit(ep, Event::Error { reason, data });

@@ -23,10 +23,10 @@
 //! region until it is closed.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::count::list;
 use crate::counter::Bound;
 use crate::endpoint::{Binding, Endpoint, EndpointAttr, EpId, Incoming, Origin, State};
 use crate::event_queue::{Entry, Fid};
@@ -36,6 +36,7 @@ use crate::multi_receive::{Part, Split};
 use crate::operation::{Failure, List, OpId, Operation, Operations, Role};
 use crate::shared_receive::SharedReceive;
 use crate::slab::Slab;
+use crate::statistics::Totals;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
 
@@ -63,7 +64,8 @@ pub struct Domain {
     pub(crate) splits: VecDeque<Split>,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
-    events: VecDeque<(Fid, Entry)>,
+    pub(crate) totals: Totals,
+    events: VecDeque<(EpId, Fid, Entry)>,
     transports: VecDeque<(EpId, TransportCommand)>,
     released: List,
     /// Endpoints from this index on may have been resumed.
@@ -90,13 +92,13 @@ impl Domain {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
-                users: format!(
-                    "{} endpoints, {shared} shared receive contexts, {} completion queues, {counters} counters \
-                     and {} memory regions",
-                    self.endpoints.len(),
-                    self.queues.len(),
-                    self.regions.len()
-                ),
+                users: list(&[
+                    (self.endpoints.len(), "endpoint"),
+                    (shared, "shared receive context"),
+                    (self.queues.len(), "completion queue"),
+                    (counters, "counter"),
+                    (self.regions.len(), "memory region"),
+                ]),
             });
         }
         Ok(())
@@ -125,7 +127,7 @@ impl Domain {
             return Err(Error::Busy {
                 call: CALL,
                 object: "completion queue",
-                users: format!("{} directions of endpoints and contexts", queue.bindings),
+                users: list(&[(queue.bindings, "bound direction")]),
             });
         }
         if let Some(mut queue) = self.queues.remove(cq.0) {
@@ -239,9 +241,10 @@ impl Domain {
     pub fn close_endpoint(&mut self, ep: EpId) -> Result<()> {
         self.endpoint("fi_close", ep)?;
         self.cancel_all(ep, Errno::ECANCELED);
-        self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
+        self.events.retain(|(id, ..)| *id != ep);
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            self.totals.closed(&endpoint);
             self.unbind_counters(&endpoint);
             if let Some(srx) = endpoint.rx.srx {
                 self.unbind_srx(ep, srx);
@@ -310,6 +313,11 @@ impl Domain {
 
     /// The next event, and the event queue that it is for.
     pub fn poll_event(&mut self) -> Option<(Fid, Entry)> {
+        self.poll_endpoint_event().map(|(_, eq, entry)| (eq, entry))
+    }
+
+    /// The same, with the endpoint that it is about.
+    pub fn poll_endpoint_event(&mut self) -> Option<(EpId, Fid, Entry)> {
         self.events.pop_front()
     }
 
@@ -350,7 +358,7 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && let Some(eq) = endpoint.eq
         {
-            self.events.push_back((eq, Entry { fid: endpoint.fid, event }));
+            self.events.push_back((ep, eq, Entry { fid: endpoint.fid, event }));
         }
     }
 
@@ -367,7 +375,10 @@ impl Domain {
         if !is_remote {
             self.count(ep, flags, failure.is_none());
         }
-        let endpoint = self.endpoints.get(ep.0);
+        let mut endpoint = self.endpoints.get_mut(ep.0);
+        if let (Some(endpoint), Some(failure)) = (&mut endpoint, &failure) {
+            endpoint.traffic.failed(failure.errno);
+        }
         let binding = endpoint.and_then(|endpoint| if is_incoming { endpoint.rx_cq } else { endpoint.tx_cq });
         match role {
             Role::Ordinary => self.report(binding, id, failure),

@@ -128,7 +128,7 @@ impl Regions {
         }
         let base = if self.mode.contains(MrMode::VIRT_ADDR) { address } else { 0 };
         if base.checked_add(len).is_none() {
-            let problem = "the region runs over the end of the address space";
+            let problem = "the region runs over the end of the address space; register less at once";
             return Err(Error::Invalid { call: CALL, problem });
         }
         let mut key = requested_key;

@@ -434,6 +434,7 @@ impl Domain {
                 return;
             }
             left -= missing;
+            endpoint.traffic.wrote(&header);
             endpoint.tx.written = 0;
             endpoint.tx.reply_started = false;
             endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
@@ -545,7 +546,10 @@ impl Domain {
                 endpoint.rx.incoming = Incoming::Header;
                 match payload.sink {
                     Sink::Receive(id) => self.finish_message(ep, id, &payload),
-                    Sink::Read(id) => self.complete_send(ep, id),
+                    Sink::Read(id) => {
+                        endpoint.traffic.read.add(payload.total);
+                        self.complete_send(ep, id);
+                    }
                     Sink::Write { data } => self.finish_write(ep, &payload, data),
                 }
             }

@@ -224,6 +224,9 @@ impl Domain {
             overflow = total.saturating_sub(op.len);
             op.len = total - overflow;
         }
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.traffic.received.add(total - overflow);
+        }
         let errno = Errno::ETRUNC;
         let failure = Failure { errno, provider_errno: errno.raw(), overflow };
         self.complete(ep, id, (overflow > 0).then_some(failure));

@@ -42,6 +42,16 @@ impl Unexpected {
         self.kept.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Begins to keep a message. Gives whether there is room for it.
     fn keep(&mut self, header: Header, limit: u64) -> bool {
         let Some(bytes) = self.bytes.checked_add(header.payload).filter(|&bytes| bytes <= limit) else {
@@ -133,11 +143,12 @@ impl Domain {
             return;
         }
         let limit = endpoint.attr.total_buffered_recv;
-        endpoint.rx.incoming = match endpoint.rx.unexpected.keep(header, limit) {
-            true if header.payload == 0 => Incoming::Header,
-            true => Incoming::Unexpected,
-            false => Incoming::Waiting(header),
-        };
+        if !endpoint.rx.unexpected.keep(header, limit) {
+            return endpoint.wait_with(header);
+        }
+        endpoint.rx.incoming = if header.payload == 0 { Incoming::Header } else { Incoming::Unexpected };
+        let most = &mut endpoint.traffic.unexpected_most;
+        *most = (*most).max(endpoint.rx.unexpected.kept.len() as u32);
     }
 
     /// Takes bytes of a message that is kept.

@@ -101,7 +101,16 @@
 //!
 //! `FI_TCP_IFACE` names the only interface to use; `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`
 //! the ports of listeners that ask for any; `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`,
-//! `KOFI_DECISION_TIMEOUT_MS` and `KOFI_SHUTDOWN_TIMEOUT_MS` the [`TimeLimits`]. Warnings go to `tracing`.
+//! `KOFI_DECISION_TIMEOUT_MS`, `KOFI_SHUTDOWN_TIMEOUT_MS`, `KOFI_KEEPALIVE_MS` and `KOFI_PEER_TIMEOUT_MS` the
+//! [`TimeLimits`].
+//!
+//! # Diagnosis
+//!
+//! [`Endpoint::statistics`], [`Domain::statistics`] and [`Listener::statistics`] say what was done and what
+//! holds it up. What happens to connections goes to `tracing`, under the target `kofi::connection`: listening,
+//! connected, failed and shut down, with the reason, at level info; the steps between at level debug.
+//! Subscribers may call kofi. Warnings go there, too. With `KOFI_LIVE=1`, or after [`live::serve`], `kofi info
+//! --live` shows the objects of a running process.
 //!
 //! # What the types forbid
 //!
@@ -241,7 +250,9 @@ mod event_queue;
 mod fabric;
 pub mod future;
 mod getinfo;
+pub mod live;
 mod memory_region;
+mod notice;
 mod passive_endpoint;
 mod progress;
 pub mod provider;
@@ -260,8 +271,9 @@ pub use kofi_core::wire::WireError;
 pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
-    AddrFormat, Address, AvType, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason,
-    Refusal, RequestId, Result, SrxAttr, State, Threading, TimeLimits, Version,
+    AddrFormat, Address, AvType, CompletionError, DomainStatistics, Endings, EndpointStatistics, EpType,
+    Errno, Error, Fid, ListenerStatistics, Progress, Protocol, Reason, Refusal, RequestId, Result, SrxAttr,
+    State, Tally, Threading, TimeLimits, Traffic, Version,
 };
 
 pub use buffer::{Buf, Buffers};

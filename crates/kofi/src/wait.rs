@@ -82,11 +82,8 @@ pub(crate) fn system(call: &'static str, errno: Errno) -> Error {
         call,
         errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
         detail: match errno {
-            Errno::MFILE => "this process has no file descriptors left; raise RLIMIT_NOFILE".into(),
-            Errno::NFILE => "the system has no file descriptors left".into(),
-            Errno::ADDRNOTAVAIL => "the address belongs to no interface of this host".into(),
-            Errno::ADDRINUSE => "another socket listens there; choose another port, or 0 for any".into(),
-            _ => String::new(),
+            Errno::AFNOSUPPORT => "this host has no such addresses; is IPv6 off?".into(),
+            errno => kofi_core::Errno::from_raw(errno.raw_os_error()).advice().into(),
         },
     }
 }

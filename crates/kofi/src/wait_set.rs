@@ -119,11 +119,19 @@ impl WaitSet {
     /// # Errors
     /// -FI_EBUSY while queues of the set are open; the set is given back.
     pub fn close(self) -> Result<(), Returned<Self>> {
-        let users = lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
+        let open = || lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
+        let users = match open() {
+            0 => 0,
+            _ => {
+                // Somebody may only have been looking at them.
+                crate::live::settled();
+                open()
+            }
+        };
         let result = match users {
             0 => Ok(()),
             users => {
-                let users = format!("{users} queues");
+                let users = format!("{users} queue{}", if users == 1 { "" } else { "s" });
                 Err(Error::Busy { call: "fi_close", object: "wait set", users })
             }
         };

@@ -17,6 +17,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::domain::Domain;
 use crate::event_queue::{Event, EventQueue};
 use crate::fabric::Fabric;
+use crate::notice::Hold;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::wait::{Bell, lock};
 use crate::wait_set::WaitSet;
@@ -137,6 +138,7 @@ impl Hub {
 
     /// Does something with the state, and wakes whoever that concerns.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        let _hold = Hold::new();
         self.state.with(f, |state| self.run(state))
     }
 
@@ -159,6 +161,7 @@ impl Hub {
 
     /// Does all there is to do, and has the runtime come back when there is more. It never waits.
     fn turn(&self) {
+        let _hold = Hold::new();
         self.state.turn(|state| self.run(state));
     }
 

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitCond, WaitObj};
@@ -13,8 +13,8 @@ use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
 use kofi_core::multi_receive::Split;
 use kofi_core::{
-    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, SrxAttr,
-    State as EpState, TransportCommand,
+    CqId, Domain, DomainStatistics, EndpointStatistics, Entry, EpId, Error, Event, Fid, Info, Instant, MrId,
+    MrMode, OpFlags, OpId, Result, SrxAttr, State as EpState, TimeLimits, TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 use super::counter::{CntrShared, TcpCounter};
 use super::endpoint::TcpEndpoint;
+use super::locked::Locked;
 use super::memory_region::TcpMemoryRegion;
 use super::shared_receive::TcpSharedReceive;
 use super::socket::{self, Connecting};
@@ -34,6 +35,8 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
+use crate::notice::{self, Notice, Subject, What};
 use crate::progress::{self, ProgressThread};
 use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
@@ -63,6 +66,11 @@ const MAX_HOT_POLLS: u32 = 64;
 const WRITE_BUDGET: usize = 4 << 20;
 /// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
 const MAX_LINGERING: usize = 1024;
+/// Endpoints that are looked at under one lock, to be shown to other processes.
+const GLANCE: u32 = 32;
+/// Looks in a row that find all acknowledged before there is no need for another: what waits behind a
+/// window that has just closed does not show at once.
+const LOOKS: u8 = 2;
 /// Mark among events of those.
 const LINGERING: u64 = u64::MAX - 1;
 /// Events of what wakes who sleeps.
@@ -78,6 +86,8 @@ pub(super) type Progress = Option<Arc<ProgressThread>>;
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
+    fid: Fid,
+    name: String,
     epoll: Arc<OwnedFd>,
     pub(super) mr_mode: MrMode,
     state: Mutex<State>,
@@ -112,6 +122,12 @@ pub(super) struct State {
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
     alarm: Alarm,
+    /// Something was sent since it was last looked whether peers answer.
+    asked: bool,
+    /// When that will be looked at.
+    check: Option<Instant>,
+    /// What is to be told of connections once the lock is free.
+    pub(super) notices: Vec<Notice>,
 }
 
 /// A connection that was shut down on this side.
@@ -143,6 +159,11 @@ struct Connection {
     cqs: SmallVec<[Arc<CqShared>; 2]>,
     /// Counters that count its operations.
     cntrs: SmallVec<[Arc<CntrShared>; 1]>,
+    /// Looks at whether the peer answers that are due since something was sent.
+    asked: u8,
+    /// When it was connected, and until when.
+    since: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl Connection {
@@ -161,6 +182,9 @@ impl Connection {
             kept_used: 0,
             cqs: SmallVec::new(),
             cntrs: SmallVec::new(),
+            asked: 0,
+            since: None,
+            until: None,
         }
     }
 }
@@ -196,14 +220,20 @@ impl TcpDomain {
             lingering: VecDeque::new(),
             joined: Vec::with_capacity(socket::JOIN),
             alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
+            asked: false,
+            check: None,
+            notices: Vec::new(),
         };
         let shared = Arc::new(Shared {
             fabric: fabric.clone(),
+            fid: fabric.new_fid(),
+            name: info.domain_attr.name.clone(),
             epoll,
             mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         });
+        fabric.add_object(Arc::downgrade(&shared) as Weak<dyn Inspect>);
         let start = || ProgressThread::start("fi_domain", shared.clone()).map(Arc::new);
         let thread = auto.then(start).transpose()?;
         Ok(Self(shared, thread))
@@ -284,14 +314,18 @@ impl DomainOps for TcpDomain {
         self.open_endpoint(request.info(), Some(request))
     }
 
+    fn statistics(&self) -> DomainStatistics {
+        self.0.lock().machine.statistics()
+    }
+
     fn close(&self) -> Result<()> {
         self.0.lock().machine.check_close()
     }
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked::new(lock(&self.state))
     }
 
     /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
@@ -318,6 +352,55 @@ impl Source for Shared {
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+}
+
+impl Inspect for Shared {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let end = live::patience();
+        let mut sums = None;
+        let mut next = Some(0);
+        while let Some(first) = next {
+            // A few at a time, so that nobody waits for long.
+            let Some(state) = patiently(&self.state, end) else { break };
+            let sums = sums.get_or_insert_with(|| {
+                let queues: Vec<_> =
+                    state.machine.cqs().filter_map(|cq| state.machine.cq_statistics(cq)).collect();
+                (state.machine.statistics_without_open(), queues)
+            });
+            let places = state.machine.endpoint_places();
+            let last = places.min(first + GLANCE);
+            let endpoints = (first..last).filter_map(|index| state.machine.endpoint_at(index));
+            let endpoints: SmallVec<[_; GLANCE as usize]> =
+                endpoints.filter_map(|ep| state.statistics(ep).ok()).collect();
+            drop(state);
+            for endpoint in &endpoints {
+                sums.0.add(endpoint);
+                report.endpoint(self.fid.0, endpoint);
+            }
+            next = (last < places).then_some(last);
+        }
+        for queue in sums.iter().flat_map(|(_, queues)| queues) {
+            let mut object = report.object("completion_queue");
+            object.number("domain", self.fid.0).number("unread", queue.unread as u64);
+            object.number("bindings", queue.bindings as u64);
+        }
+        let mut object = report.object("domain");
+        object.number("fid", self.fid.0).number("fabric", fabric).text("name", &self.name);
+        if next.is_some() {
+            object.flag("busy", true);
+        }
+        if let Some((sums, _)) = &sums {
+            object
+                .number("endpoints", sums.endpoints as u64)
+                .number("connected", sums.connected as u64)
+                .number("shared_receive_contexts", sums.shared_receive_contexts as u64)
+                .number("counters", sums.counters as u64)
+                .number("memory_regions", sums.memory_regions as u64)
+                .number("connections", sums.connections)
+                .endings("endings", &sums.endings)
+                .traffic(&sums.traffic);
+        }
     }
 }
 
@@ -354,6 +437,7 @@ impl State {
             connection.writable |= is(EventFlags::OUT) || over;
             connection.ended |= over;
             let ep = connection.id;
+            self.machine.woken(ep);
             others |= self.hot != Some(ep);
             self.enqueue(ep);
         }
@@ -370,6 +454,7 @@ impl State {
         if linger {
             let now = now();
             self.lingering.retain(|lingering| lingering.until > now && !socket::discard(&lingering.socket));
+            self.check_peers(now);
         }
         self.settle();
         count == EVENTS || !self.ready.is_empty()
@@ -429,6 +514,94 @@ impl State {
             connection.readable = true;
             connection.writable = true;
             connection.socket = Some(socket);
+            self.keep_alive(ep);
+        }
+    }
+
+    /// Has the system watch over the peer, as the endpoint's limits say.
+    fn keep_alive(&mut self, ep: EpId) {
+        if let Ok(limits) = self.machine.limits(ep)
+            && let Some(Connection { socket: Some(socket), .. }) = self.connection(ep)
+        {
+            socket::keep_alive(socket, &limits);
+            if let Some((at, interval)) = self.check.zip(self.machine.peer_check_interval(ep)) {
+                self.check = Some(at.min(now().after(interval)));
+            }
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, ep: EpId, limits: TimeLimits) -> Result<()> {
+        self.machine.set_limits(ep, limits)?;
+        self.keep_alive(ep);
+        self.settle();
+        Ok(())
+    }
+
+    /// Looks whether peers answer that were sent something, once that is due.
+    fn check_peers(&mut self, now: Instant) {
+        if self.check.is_none_or(|at| at > now) {
+            return;
+        }
+        self.check = None;
+        for index in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
+            let Some(socket) = connection.socket.as_ref().filter(|_| connection.asked > 0) else { continue };
+            let Some(answers) = socket::answers(socket) else { continue };
+            connection.asked -= 1;
+            if self.machine.check_peer(connection.id, &answers, now) {
+                connection.asked = LOOKS;
+            }
+            self.asked |= connection.asked > 0;
+        }
+    }
+
+    /// When it will be looked whether peers answer: early enough for the shortest limit, also of those
+    /// that are sent something until then.
+    fn plan_check(&mut self) {
+        self.asked = false;
+        let open = self.connections.iter().flatten().filter(|connection| connection.socket.is_some());
+        let interval = open.filter_map(|connection| self.machine.peer_check_interval(connection.id)).min();
+        self.check = interval.map(|interval| now().after(interval));
+    }
+
+    /// The endpoint, as it is now.
+    pub(super) fn statistics(&self, ep: EpId) -> Result<EndpointStatistics> {
+        let mut statistics = self.machine.endpoint_statistics(ep)?;
+        let connection = self.connections.get(ep.index()).and_then(Option::as_ref);
+        statistics.connected = connection.and_then(|connection| {
+            let since = connection.since?;
+            Some(connection.until.unwrap_or_else(now).until(since))
+        });
+        Ok(statistics)
+    }
+
+    /// Something is to be told of an endpoint's connection.
+    pub(super) fn notice(&mut self, ep: EpId, what: impl FnOnce(&EndpointStatistics) -> What) {
+        if notice::wanted()
+            && let Ok(statistics) = self.machine.endpoint_statistics(ep)
+        {
+            let EndpointStatistics { fid, local, peer, .. } = statistics;
+            self.notices.push(Notice { subject: Subject { fid, local, peer }, what: what(&statistics) });
+        }
+    }
+
+    /// An event is about to be put into its queue.
+    fn happened(&mut self, ep: EpId, entry: &Entry) {
+        match &entry.event {
+            Event::Connected { data } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.since = Some(now());
+                }
+                self.notice(ep, |_| What::Connected(data.len()));
+            }
+            Event::Shutdown { reason } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.until = Some(now());
+                }
+                self.notice(ep, |statistics| What::Shutdown(*reason, Box::new(statistics.traffic)));
+            }
+            Event::Error { reason, .. } => self.notice(ep, |_| What::Failed(*reason)),
+            _ => {}
         }
     }
 
@@ -554,6 +727,7 @@ impl State {
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
     pub(super) fn close(&mut self, ep: EpId) {
         self.flush(ep);
+        self.notice(ep, |statistics| What::Closed(Box::new(statistics.traffic)));
         if self.machine.close_endpoint(ep).is_err() {
             return;
         }
@@ -640,7 +814,7 @@ impl State {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, regions, plan, joined, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, asked, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
@@ -666,6 +840,7 @@ impl State {
             match socket::send(socket, &pieces, joined) {
                 Ok(count) => {
                     machine.sent(ep, count);
+                    (*asked, connection.asked) = (true, LOOKS);
                     budget = budget.saturating_sub(count);
                     if budget == 0 {
                         left = true;
@@ -673,11 +848,15 @@ impl State {
                     }
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => connection.writable = false,
+                Err(Errno::AGAIN) => {
+                    connection.writable = false;
+                    machine.transmit_stalled(ep);
+                }
                 Err(errno) => {
                     // What the peer had sent before is still to be read.
                     connection.writable = false;
-                    connection.broken = Some(errno);
+                    // The first one says why; later ones only that it is broken.
+                    connection.broken.get_or_insert(errno);
                     connection.readable = true;
                     machine.write_failed(ep);
                     left = true;
@@ -768,7 +947,14 @@ impl State {
             Ok(0) => {
                 connection.readable = false;
                 connection.ended = true;
-                self.machine.end_of_stream(ep);
+                match connection.broken {
+                    // The system tells of an error once, and a write has had it: this is no end in
+                    // good order. After the others the peer may still have ended its stream.
+                    Some(errno) if !matches!(errno, Errno::PIPE | Errno::CONNRESET) => {
+                        self.machine.transport_failed(ep, errno_of(errno));
+                    }
+                    _ => self.machine.end_of_stream(ep),
+                }
                 Some(0)
             }
             Ok(count) => {
@@ -898,7 +1084,8 @@ impl State {
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
-        while let Some((eq, entry)) = self.machine.poll_event() {
+        while let Some((ep, eq, entry)) = self.machine.poll_endpoint_event() {
+            self.happened(ep, &entry);
             if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
                 eq.fill(|queue| queue.push(entry));
             }
@@ -912,7 +1099,11 @@ impl State {
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
         let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
-        self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
+        if self.asked && self.check.is_none() {
+            self.plan_check();
+        }
+        let due = self.machine.next_deadline().into_iter().chain(lingering).chain(self.check).min();
+        self.alarm.set(due);
     }
 }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
+use kofi_core::{
+    Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State,
+    TimeLimits,
+};
 
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
@@ -18,6 +21,7 @@ use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
+use crate::notice::What;
 use crate::provider::{
     CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused, SharedReceiveOps,
 };
@@ -147,6 +151,7 @@ impl EndpointOps for TcpEndpoint {
         };
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
+        state.notice(self.id, |_| What::Connecting(data.len()));
         let socket = socket::start_connecting(self.source, &dest)
             .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
         match socket {
@@ -176,6 +181,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(error);
         }
         *lock(&self.pending) = None;
+        state.notice(self.id, |_| What::Accepting(data.len()));
         match self.domain.watch(self.id, &socket) {
             Ok(()) => {
                 state.attach(self.id, socket);
@@ -220,7 +226,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn set_limits(&self, limits: TimeLimits) -> Result<()> {
-        self.domain.lock().machine.set_limits(self.id, limits)
+        self.domain.lock().set_limits(self.id, limits)
+    }
+
+    fn statistics(&self) -> Result<EndpointStatistics> {
+        self.domain.lock().statistics(self.id)
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {

@@ -32,7 +32,8 @@ pub(super) fn port_range() -> Option<RangeInclusive<u16>> {
 }
 
 /// `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`, `KOFI_DECISION_TIMEOUT_MS` and
-/// `KOFI_SHUTDOWN_TIMEOUT_MS`: limits in time; 0 waits for ever.
+/// `KOFI_SHUTDOWN_TIMEOUT_MS`: limits in time; 0 waits for ever. `KOFI_KEEPALIVE_MS` and
+/// `KOFI_PEER_TIMEOUT_MS`: when a silent peer is asked, and given up; 0 never does.
 pub(super) fn limits() -> TimeLimits {
     let limit = |name, default| match number(name) {
         None => default,
@@ -45,12 +46,14 @@ pub(super) fn limits() -> TimeLimits {
             }
         },
     };
-    let TimeLimits { connect, handshake, decision, shutdown } = TimeLimits::default();
+    let TimeLimits { connect, handshake, decision, shutdown, keepalive, peer } = TimeLimits::default();
     TimeLimits {
         connect: limit("KOFI_CONNECT_TIMEOUT_MS", connect),
         handshake: limit("KOFI_HANDSHAKE_TIMEOUT_MS", handshake),
         decision: limit("KOFI_DECISION_TIMEOUT_MS", decision),
         shutdown: limit("KOFI_SHUTDOWN_TIMEOUT_MS", shutdown),
+        keepalive: limit("KOFI_KEEPALIVE_MS", keepalive),
+        peer: limit("KOFI_PEER_TIMEOUT_MS", peer),
     }
 }
 

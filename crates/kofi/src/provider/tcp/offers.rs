@@ -31,7 +31,7 @@ fn interfaces() -> Result<Vec<Interface>> {
     let mut interfaces = if_addrs::get_if_addrs().map_err(|error| Error::System {
         call: "fi_getinfo",
         errno: kofi_core::Errno::from_raw(error.raw_os_error().unwrap_or_default()),
-        detail: "interfaces cannot be listed".into(),
+        detail: "interfaces cannot be listed; is netlink forbidden here?".into(),
     })?;
     if let Some(only) = environment::interface() {
         let known = list(interfaces.iter().map(|interface| interface.name.clone()));

@@ -10,8 +10,8 @@ use std::time::Duration;
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
 use kofi_core::{
-    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, Progress, RequestId, Result,
-    TimeLimits,
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, ListenerStatistics, PassiveEndpoint, Progress,
+    RequestId, Result, TimeLimits,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
+use crate::notice::{self, Hold, Subject, What};
 use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
 use crate::wait::{Alarm, Source, lock, system};
@@ -64,6 +66,8 @@ struct State {
 struct Connection {
     id: RequestId,
     socket: OwnedFd,
+    local: SocketAddr,
+    peer: SocketAddr,
     /// It is among what the epoll descriptor watches.
     watched: bool,
 }
@@ -99,6 +103,7 @@ impl TcpPassiveEndpoint {
             state: Mutex::new(Some(state)),
             auto: info.domain_attr.control_progress == Progress::Auto,
         });
+        fabric.add_object(Arc::downgrade(&listener) as Weak<dyn Inspect>);
         Ok(Self(listener, Mutex::new(None)))
     }
 }
@@ -106,6 +111,7 @@ impl TcpPassiveEndpoint {
 impl Listener {
     fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let stale = Error::Stale { call, object: "passive endpoint" };
+        let _hold = Hold::new();
         f(lock(&self.state).as_mut().ok_or(stale)?)
     }
 
@@ -139,8 +145,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         const CALL: &str = "fi_setname";
         self.0.with(CALL, |state| {
             state.machine.check_set_name()?;
-            let addr =
-                addr.socket_addr().ok_or(Error::Invalid { call: CALL, problem: "no socket address" })?;
+            let addr = addr.socket_addr().ok_or(Error::Invalid {
+                call: CALL,
+                problem: "no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
+            })?;
             state.socket = None;
             state.socket = Some(socket::bound(CALL, &addr)?);
             Ok(())
@@ -168,6 +176,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         }
     }
 
+    fn statistics(&self) -> Result<ListenerStatistics> {
+        self.0.with("statistics", |state| Ok(state.statistics()))
+    }
+
     fn listen(&self) -> Result<()> {
         let start = || ProgressThread::start("fi_listen", self.0.clone());
         let thread = self.0.auto.then(start).transpose()?;
@@ -187,6 +199,8 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             )
             .map_err(|errno| system("fi_listen", errno))?;
             state.machine.listening();
+            let local = socket::local(socket).ok();
+            notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::Listening(backlog));
             Ok(())
         })?;
         *lock(&self.1) = thread;
@@ -197,6 +211,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let thread = lock(&self.1).take();
         drop(thread);
         let Some(state) = lock(&self.0.state).take() else { return };
+        let local = state.statistics().local;
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
         if let Some(socket) = socket {
@@ -212,6 +227,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 let _ = socket::reject(connection.socket, &[]);
             }
         }
+        notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::ListenerClosed);
     }
 }
 
@@ -223,6 +239,7 @@ impl Drop for TcpPassiveEndpoint {
 
 impl Requests for Listener {
     fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
+        let _hold = Hold::new();
         let mut state = lock(&self.state);
         let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
         let state = state.as_mut().ok_or(stale.clone())?;
@@ -263,6 +280,7 @@ impl Requests for Listener {
 
 impl Source for Listener {
     fn drive(&self) -> bool {
+        let _hold = Hold::new();
         let (more, pause) = {
             let mut state = lock(&self.state);
             let Some(state) = state.as_mut() else { return false };
@@ -280,7 +298,39 @@ impl Source for Listener {
     }
 }
 
+impl Inspect for Listener {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let statistics = match patiently(&self.state, live::patience()) {
+            Some(state) => match &*state {
+                Some(state) => Some(state.statistics()),
+                None => return,
+            },
+            None => None,
+        };
+        let mut object = report.object("listener");
+        object.number("fid", self.fid.0).number("fabric", fabric);
+        match statistics {
+            Some(statistics) => object
+                .text("state", if statistics.listening { "listening" } else { "idle" })
+                .address("local", statistics.local)
+                .number("accepted", statistics.accepted)
+                .number("requests", statistics.requests)
+                .number("arriving", statistics.arriving as u64)
+                .number("waiting", statistics.waiting as u64)
+                .number("pauses", statistics.pauses)
+                .endings("dropped", &statistics.dropped),
+            None => object.flag("busy", true),
+        };
+    }
+}
+
 impl State {
+    fn statistics(&self) -> ListenerStatistics {
+        let mut statistics = self.machine.statistics();
+        statistics.local = self.socket.as_ref().and_then(|socket| socket::local(socket).ok());
+        statistics
+    }
+
     fn drive(&mut self, listener: &Listener) -> bool {
         let now = now();
         let Some(eq) = self.eq.clone() else { return false };
@@ -301,19 +351,30 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, _)) = self.machine.poll_drop() {
+        while let Some((id, reason)) = self.machine.poll_drop() {
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index())
                 && let Some(connection) = place.take_if(|connection| connection.id == id)
             {
-                socket::close(connection.socket, false);
+                let Connection { socket, local, peer, .. } = connection;
+                let subject = Subject { fid: listener.fid, local: Some(local), peer: Some(peer) };
+                notice::tell(subject, What::Dropped(reason));
+                socket::close(socket, false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
             let fid = listener.fid;
+            let tell = |event: &Event| {
+                if let Event::ConnectionRequest { local, peer, data, .. } = event {
+                    let subject = Subject { fid, local: Some(*local), peer: Some(*peer) };
+                    notice::tell(subject, What::Requested(data.len()));
+                }
+            };
             eq.fill(|queue| {
+                tell(&event);
                 queue.push(Entry { fid, event });
                 while let Some(event) = self.machine.poll_request(queue.room()) {
+                    tell(&event);
                     queue.push(Entry { fid, event });
                 }
             });
@@ -357,7 +418,7 @@ impl State {
                         self.connections.resize_with(index + 1, || None);
                     }
                     if let Some(place) = self.connections.get_mut(index) {
-                        *place = Some(Connection { id, socket, watched: false });
+                        *place = Some(Connection { id, socket, local, peer, watched: false });
                     }
                     self.receive(epoll, index, now);
                 }

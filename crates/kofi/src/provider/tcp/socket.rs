@@ -5,8 +5,11 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
-use kofi_core::{Error, Result};
+use kofi_core::liveness::Answers;
+use kofi_core::{Error, Result, TimeLimits};
+use nix::{getsockopt_impl, libc, sockopt_impl};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType,
@@ -68,7 +71,9 @@ fn bind_in(
     Err(Error::System {
         call,
         errno: kofi_core::Errno::EADDRNOTAVAIL,
-        detail: format!("all ports of FI_TCP_PORT_LOW_RANGE..HIGH_RANGE, {range:?}, are taken"),
+        detail: format!(
+            "all ports of FI_TCP_PORT_LOW_RANGE..HIGH_RANGE, {range:?}, are taken; widen the range"
+        ),
     })
 }
 
@@ -128,6 +133,62 @@ pub(super) fn local(socket: &OwnedFd) -> rustix::io::Result<SocketAddr> {
     SocketAddr::try_from(getsockname(socket)?).map_err(|_| Errno::AFNOSUPPORT)
 }
 
+/// Has the system ask a silent peer for a sign of life, as the limits say; it knows whole seconds only.
+///
+/// That is for connections with nothing outstanding. `TCP_USER_TIMEOUT` would be for the others, but
+/// since Linux 5.11 it also ends those whose peer answers and merely receives nothing (a closed
+/// window): see [`answers`] instead.
+pub(super) fn keep_alive(socket: &OwnedFd, limits: &TimeLimits) {
+    let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    let set = || {
+        let Some(idle) = limits.keepalive else { return sockopt::set_socket_keepalive(socket, false) };
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds(idle).clamp(1, MAX_KEEPALIVE)))?;
+        if let Some(limit) = limits.peer {
+            let limit = seconds(limit).max(1);
+            let interval = (limit / PROBES).clamp(1, MAX_KEEPALIVE);
+            sockopt::set_tcp_keepintvl(socket, Duration::from_secs(interval))?;
+            sockopt::set_tcp_keepcnt(socket, limit.div_ceil(interval).min(MAX_PROBES) as u32)?;
+        }
+        sockopt::set_socket_keepalive(socket, true)
+    };
+    // A connection works without, too.
+    let _ = set();
+}
+
+/// Questions that a silent peer may leave unanswered, where whole seconds allow that.
+const PROBES: u64 = 5;
+/// What `tcp(7)` takes: seconds, and questions.
+const MAX_KEEPALIVE: u64 = 32767;
+const MAX_PROBES: u64 = 127;
+
+/// The first part of `struct tcp_info`, which all kernels have: eight bytes, then numbers. Any bytes are
+/// numbers, and nix sees to it that the system has given all of them.
+type TcpInfo = [u32; 26];
+
+sockopt_impl!(
+    /// `TCP_INFO`.
+    GetTcpInfo,
+    GetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_INFO,
+    TcpInfo
+);
+
+/// What the system knows of the peer's answers to what was sent.
+pub(super) fn answers(socket: &OwnedFd) -> Option<Answers> {
+    let info = nix::sys::socket::getsockopt(socket, GetTcpInfo).ok()?;
+    let [_, _, retransmits, probes] = info[0].to_ne_bytes();
+    let [backoff, ..] = info[1].to_ne_bytes();
+    // tcpi_unacked; tcpi_last_data_recv and tcpi_last_ack_recv, milliseconds ago.
+    let (unacked, data, ack) = (info[6], info[13], info[14]);
+    Some(Answers {
+        // With the window closed nothing is unacknowledged: what waits shows by the probes.
+        outstanding: unacked > 0 || retransmits > 0 || probes > 0 || backoff > 0,
+        unanswered: retransmits > 0 || probes > 0,
+        heard: Duration::from_millis(data.min(ack).into()),
+    })
+}
+
 /// Which of our addresses the kernel would use to reach `dest`; with port 0.
 pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
     let look_up = || {
@@ -142,7 +203,7 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
     let mut source = look_up().map_err(|errno| Error::System {
         call: "fi_getinfo",
         errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
-        detail: format!("this host has no route to {dest}"),
+        detail: format!("this host has no route to {dest}; see ip route"),
     })?;
     source.set_port(0);
     Ok(source)
@@ -210,4 +271,45 @@ pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
     let _ = send(&socket, &[&message], &mut Vec::new());
     close(socket, false);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn the_system_is_told_of_the_limits() -> std::io::Result<()> {
+        for addr in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
+            let Ok(listener) = TcpListener::bind(addr) else { continue };
+            let active = OwnedFd::from(TcpStream::connect(listener.local_addr()?)?);
+            let passive = OwnedFd::from(listener.accept()?.0);
+            for socket in [&active, &passive] {
+                // Idle time and interval in seconds, number of questions.
+                for (idle, limit, wanted) in [
+                    (30_000, 30_000, (30, 6, 5)),
+                    (1, 1, (1, 1, 1)),
+                    (1500, 2500, (2, 1, 3)),
+                    (u64::MAX, u64::MAX, (MAX_KEEPALIVE, MAX_KEEPALIVE, MAX_PROBES as u32)),
+                ] {
+                    let limits = TimeLimits {
+                        keepalive: Some(Duration::from_millis(idle)),
+                        peer: Some(Duration::from_millis(limit)),
+                        ..TimeLimits::default()
+                    };
+                    keep_alive(socket, &limits);
+                    assert!(sockopt::socket_keepalive(socket)?);
+                    let found = (sockopt::tcp_keepidle(socket)?, sockopt::tcp_keepintvl(socket)?);
+                    let found = (found.0.as_secs(), found.1.as_secs(), sockopt::tcp_keepcnt(socket)?);
+                    assert_eq!(found, wanted);
+                    keep_alive(socket, &TimeLimits { keepalive: None, ..limits });
+                    assert!(!sockopt::socket_keepalive(socket)?);
+                }
+                let answers = answers(socket);
+                assert!(answers.is_some_and(|a| !a.outstanding && !a.unanswered), "{answers:?}");
+            }
+        }
+        Ok(())
+    }
 }
