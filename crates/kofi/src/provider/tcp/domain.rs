@@ -98,6 +98,9 @@ pub(super) struct State {
     /// In the domain's epoll: wakes who sleeps when something can go on without an event.
     kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
+    /// Completion queues of shared receive contexts: what ends there need not be of the endpoint that is dealt
+    /// with.
+    shared_cqs: Vec<Arc<CqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
     /// The endpoint that received last: polled without asking for events first.
@@ -187,6 +190,7 @@ impl TcpDomain {
             regions: Vec::new(),
             kick,
             queues: HashMap::new(),
+            shared_cqs: Vec::new(),
             ready: VecDeque::new(),
             hot: None,
             hot_polls: 0,
@@ -442,6 +446,17 @@ impl State {
             && !connection.cqs.iter().any(|known| Arc::ptr_eq(known, cq))
         {
             connection.cqs.push(cq.clone());
+        }
+    }
+
+    pub(super) fn bind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        self.shared_cqs.push(cq.clone());
+    }
+
+    /// A shared receive context with that queue is closed.
+    pub(super) fn unbind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        if let Some(at) = self.shared_cqs.iter().position(|known| Arc::ptr_eq(known, cq)) {
+            self.shared_cqs.swap_remove(at);
         }
     }
 
@@ -911,6 +926,7 @@ impl State {
             // Full means that it is readable already.
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
+        self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
         let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
         self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
     }
