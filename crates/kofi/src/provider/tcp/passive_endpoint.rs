@@ -141,7 +141,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
             state.machine.check_set_name()?;
             let addr =
                 addr.socket_addr().ok_or(Error::Invalid { call: CALL, problem: "no socket address" })?;
-            state.socket = None;
+            // Without another one it keeps what it has, and never comes to listen anywhere else.
             state.socket = Some(socket::bound(CALL, &addr)?);
             Ok(())
         })
