@@ -3,7 +3,7 @@
 //! distribution of what comes out of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -145,7 +145,7 @@ impl Hub {
         let out = std::mem::take(&mut state.out);
         drop(state);
         out.wake();
-        if self.pending.load(Ordering::SeqCst) {
+        if self.is_pending() {
             self.turn();
         }
         value
@@ -174,7 +174,9 @@ impl Hub {
     /// called from wakers, and so under locks of which we know nothing: it never waits.
     fn turn(&self) {
         self.pending.store(true, Ordering::SeqCst);
-        while self.pending.load(Ordering::SeqCst) {
+        // Before the look at the lock; see `is_pending`.
+        fence(Ordering::SeqCst);
+        while self.is_pending() {
             let mut state = match self.state.try_lock() {
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -188,6 +190,15 @@ impl Hub {
             drop(state);
             out.wake();
         }
+    }
+
+    /// Whether another thread found the lock taken, and left its work to the one that had it.
+    ///
+    /// One thread writes `pending` and then looks at the lock, the other gives up the lock and then looks at
+    /// `pending`. One of them has to see what the other did, which a mutex alone does not promise.
+    fn is_pending(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.pending.load(Ordering::SeqCst)
     }
 
     fn run(&self, state: &mut State) {
