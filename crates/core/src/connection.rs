@@ -197,6 +197,14 @@ impl Domain {
             let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
             match endpoint.deadline {
                 Some(deadline) if deadline.has_passed(now) => {
+                    // Room in a queue is told of when there is much. One who reads little still reads.
+                    if endpoint.rx.half_closed && endpoint.state == State::Connected {
+                        self.retry(ep);
+                        if self.endpoints.get(ep.0).is_some_and(|endpoint| !endpoint.rx.half_closed) {
+                            continue;
+                        }
+                    }
+                    let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
                     let reason = match endpoint.state {
                         State::Connecting | State::Requested => Reason::ConnectTimeout,
                         State::Accepting => Reason::HandshakeTimeout,

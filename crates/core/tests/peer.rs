@@ -260,6 +260,43 @@ fn nothing_waits_for_replies_that_cannot_be_sent() {
     assert!(!domain.wants_write(ep));
 }
 
+/// Writes that are told wait for room in the queue. After the end of the peer's stream there is a limit for that,
+/// which starts again whenever the application reads.
+#[test]
+fn what_waits_for_a_slow_reader_of_the_queue_is_not_lost() {
+    const LIMIT: core::time::Duration = core::time::Duration::from_secs(5);
+    for reads in [0, 1, 64] {
+        let mut victim = Victim::connected();
+        let registration =
+            Registration { access: OpFlags::REMOTE_WRITE, requested_key: 1, ..Registration::default() };
+        victim.host.register(&registration, vec![0; 10]).unwrap();
+        let segments = Segments::new(&[Segment { addr: 0, len: 3, key: 1 }]).unwrap();
+        let kind = Kind::Write { data: Some(1), segments };
+        let write = record(Header { kind, ack: false, commit: false, payload: 3 }, b"abc");
+        victim.incoming.bytes.extend(write.repeat(200));
+        victim.incoming.ended = true;
+        let mut told = 0;
+        for round in 0..400 {
+            victim.host.read(&mut victim.incoming, usize::MAX);
+            victim.host.now = victim.host.now.after(LIMIT * 4 / 5);
+            let now = victim.host.now;
+            let cq = victim.host.cq;
+            let (domain, ep) = victim.domain();
+            domain.expire(now);
+            if reads == 0 {
+                assert_eq!(domain.state(ep).unwrap() == State::Disconnected, round > 0, "round {round}");
+            }
+            for _ in 0..reads {
+                told += usize::from(domain.read_cq(cq).is_ok());
+            }
+        }
+        assert_eq!(told, if reads == 0 { 0 } else { 200 });
+        victim.run(&[]);
+        let reason = if reads == 0 { Reason::Unreceived(LIMIT) } else { Reason::Peer };
+        assert_eq!(victim.events(), [Event::Shutdown { reason }]);
+    }
+}
+
 /// A response must be as long as the read.
 #[test]
 fn a_response_of_another_length_ends_the_connection() {
