@@ -120,9 +120,18 @@ impl Domain {
         }
     }
 
-    /// The transport could not be made, or it broke.
+    /// The transport could not be made, or it broke. What had arrived before is still received, as after
+    /// [`end_of_stream`](Self::end_of_stream), unless the application has shut the connection down.
     pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
-        self.end(ep, Reason::Transport(errno));
+        let reason = Reason::Transport(errno);
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        endpoint.tx.replies.close();
+        endpoint.rx.unexpected.cut();
+        if endpoint.state == State::Connected && !endpoint.rx.unexpected.is_empty() {
+            endpoint.rx.ended.get_or_insert(reason);
+            return;
+        }
+        self.end(ep, reason);
     }
 
     /// The transport takes nothing any more. What it still gives is read on: the connection is over
@@ -156,7 +165,7 @@ impl Domain {
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, and what it sent before waits for a receive to be posted
+    /// The peer has ended its stream, or the transport broke, and what it sent before waits for a receive to be posted
     /// ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.

@@ -427,6 +427,38 @@ pub fn a_peer_goes_at_each_byte_of_a_message(world: &mut dyn World) -> Outcome {
     PASSED
 }
 
+/// Wire 10, D11: what a peer sent whole before it went is received, however it went, and then FI_SHUTDOWN comes. What
+/// it did not send whole is not.
+pub fn what_a_peer_sent_before_it_went_is_received(world: &mut dyn World) -> Outcome {
+    let pair = Pair::open(world);
+    raw(world)?;
+    let bytes = Record::message(5).bytes(b"hello");
+    for more in [0, 10, 18] {
+        for reset in [false, true] {
+            let (peer, server) = accepted(world, &pair);
+            write(world, peer, &bytes);
+            write(world, peer, &bytes);
+            write(world, peer, &bytes[..more]);
+            run_for(world, APART);
+            if let Some(raw) = world.raw() {
+                if reset { raw.reset(peer) } else { raw.close(peer) }
+            }
+            run_for(world, APART);
+            silent(world, pair.server.eq);
+            for context in 0..2 {
+                ok(world.recv(server, ReceiveOp::new(8, context)));
+                let done = completion(world, pair.server.cq);
+                assert_eq!((done.context, done.len), (context, 5));
+            }
+            shut_down(world, pair.server.eq, server);
+            no_completion(world, pair.server.cq);
+            ok(world.close_ep(server));
+        }
+    }
+    pair.close(world);
+    PASSED
+}
+
 /// Wire 14: fields that stock ignores are ignored.
 pub fn what_is_ignored_is_ignored(world: &mut dyn World) -> Outcome {
     let pair = Pair::open(world);

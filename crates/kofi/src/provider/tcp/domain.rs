@@ -806,6 +806,7 @@ impl State {
             }
             Err(errno) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.transport_failed(ep, errno_of(errno));
                 Some(0)
             }
