@@ -98,6 +98,11 @@ impl Domain {
         }
         match endpoint.state {
             State::Connected => {
+                if let Some(reason @ Reason::Transport(_)) = endpoint.rx.ended {
+                    // Nothing can be sent any more.
+                    self.end(ep, reason);
+                    return Ok(());
+                }
                 endpoint.state = State::Draining;
                 endpoint.deadline = Deadline::start(now, endpoint.limits.shutdown);
                 let deadline = endpoint.deadline;

@@ -459,6 +459,30 @@ pub fn what_a_peer_sent_before_it_went_is_received(world: &mut dyn World) -> Out
     PASSED
 }
 
+/// D11: a shutdown sends what is queued, but not to a peer whose connection is known to be broken.
+pub fn a_shutdown_after_a_reset_waits_for_nothing(world: &mut dyn World) -> Outcome {
+    let pair = Pair::open(world);
+    raw(world)?;
+    let (peer, server) = accepted(world, &pair);
+    write(world, peer, &Record::message(5).bytes(b"hello"));
+    let send = SendOp::new(*b"acknowledge this", 1).flags(OpFlags::DELIVERY_COMPLETE);
+    ok(world.send(server, send));
+    run_for(world, APART);
+    if let Some(raw) = world.raw() {
+        raw.reset(peer);
+    }
+    run_for(world, APART);
+    silent(world, pair.server.eq);
+    let start = world.now();
+    ok(world.shutdown(server, 0));
+    shut_down(world, pair.server.eq, server);
+    assert!(world.now() - start < Duration::from_secs(2), "it waited for what cannot come");
+    assert_eq!(completion_error(world, pair.server.cq).errno, Errno::ECANCELED);
+    ok(world.close_ep(server));
+    pair.close(world);
+    PASSED
+}
+
 /// Wire 14: fields that stock ignores are ignored.
 pub fn what_is_ignored_is_ignored(world: &mut dyn World) -> Outcome {
     let pair = Pair::open(world);
