@@ -98,6 +98,11 @@ impl Domain {
         }
         match endpoint.state {
             State::Connected => {
+                if let Some(reason @ Reason::Transport(_)) = endpoint.rx.ended {
+                    // Nothing can be sent any more.
+                    self.end(ep, reason);
+                    return Ok(());
+                }
                 endpoint.state = State::Draining;
                 endpoint.deadline = Deadline::start(now, endpoint.limits.shutdown);
                 let deadline = endpoint.deadline;
@@ -122,10 +127,17 @@ impl Domain {
         }
     }
 
-    /// The transport could not be made, or it broke.
+    /// The transport could not be made, or it broke. What had arrived before is still received, as after
+    /// [`end_of_stream`](Self::end_of_stream), unless the application has shut the connection down.
     pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
-        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         let reason = endpoint.broken_by(errno);
+        endpoint.tx.replies.close();
+        endpoint.rx.unexpected.cut();
+        if endpoint.state == State::Connected && !endpoint.rx.unexpected.is_empty() {
+            endpoint.rx.ended.get_or_insert(reason);
+            return;
+        }
         self.end(ep, reason);
     }
 
@@ -160,7 +172,7 @@ impl Domain {
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, and what it sent before waits for a receive to be posted
+    /// The peer has ended its stream, or the transport broke, and what it sent before waits for a receive to be posted
     /// ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.
@@ -201,6 +213,14 @@ impl Domain {
             let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
             match endpoint.deadline {
                 Some(deadline) if deadline.has_passed(now) => {
+                    // Room in a queue is told of when there is much. One who reads little still reads.
+                    if endpoint.rx.half_closed && endpoint.state == State::Connected {
+                        self.retry(ep);
+                        if self.endpoints.get(ep.0).is_some_and(|endpoint| !endpoint.rx.half_closed) {
+                            continue;
+                        }
+                    }
+                    let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
                     let reason = match endpoint.state {
                         State::Connecting | State::Requested => Reason::ConnectTimeout,
                         State::Accepting => Reason::HandshakeTimeout,

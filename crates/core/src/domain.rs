@@ -170,9 +170,11 @@ impl Domain {
     }
 
     /// Whether a wait for `threshold` completions is over (`FI_CQ_COND_THRESHOLD`): they are there, or an error
-    /// is among what is.
+    /// is among what is, or peers wait for room and no more may come before something is read.
     pub fn cq_satisfies(&self, cq: CqId, threshold: usize) -> bool {
-        let ready = |queue: &CompletionQueue| queue.entries.len() >= threshold || queue.failures > 0;
+        let ready = |queue: &CompletionQueue| {
+            queue.entries.len() >= threshold || queue.failures > 0 || queue.waited_for
+        };
         self.queues.get(cq.0).is_some_and(ready)
     }
 

@@ -404,6 +404,15 @@ impl Endpoint {
         }
     }
 
+    /// What waited has come further. After the end of the peer's stream the application is receiving what is
+    /// left: the limit for that starts again.
+    pub(crate) fn goes_on_receiving(&mut self) {
+        if self.rx.half_closed && self.state == State::Connected {
+            self.rx.half_closed = false;
+            self.deadline = None;
+        }
+    }
+
     /// Whether the connection is up, for receiving.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Connected | State::Draining)

@@ -420,9 +420,11 @@ impl Domain {
             }
             return;
         }
+        // What the input goes on with may have to be answered, and that was not written: it comes later.
+        let mut responded = false;
         while left > 0 {
             let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-            let Some((header, source)) = endpoint.tx.records(&self.ops).next() else { return };
+            let Some((header, source)) = endpoint.tx.records(&self.ops).next() else { break };
             let op = match source {
                 Source::Operation(id) => Some(id),
                 Source::Reply(_) => None,
@@ -431,7 +433,7 @@ impl Domain {
             if left < missing {
                 endpoint.tx.written += left;
                 endpoint.tx.reply_started = op.is_none();
-                return;
+                break;
             }
             left -= missing;
             endpoint.traffic.wrote(&header);
@@ -442,7 +444,7 @@ impl Domain {
                 None => {
                     if endpoint.tx.replies.sent() {
                         self.count(ep, OpFlags::REMOTE_READ, true);
-                        self.resume(ep);
+                        responded = true;
                     }
                 }
                 Some(id) => {
@@ -456,6 +458,9 @@ impl Domain {
                     }
                 }
             }
+        }
+        if responded {
+            self.resume(ep);
         }
     }
 

@@ -310,13 +310,19 @@ impl Domain {
             if let Some(endpoint) = self.endpoints.get_mut(key)
                 && endpoint.rx_cq.is_some_and(|binding| binding.cq == cq)
             {
-                if endpoint.rx.unexpected.wants_receive().is_some() {
-                    self.meet(EpId(key));
-                    self.mark_resumed(EpId(key));
-                }
-                self.resume(EpId(key));
+                self.retry(EpId(key));
             }
         }
+    }
+
+    /// There may be room for what waits for it.
+    pub(crate) fn retry(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        if endpoint.rx.unexpected.wants_receive().is_some() {
+            self.meet(ep);
+            self.mark_resumed(ep);
+        }
+        self.resume(ep);
     }
 
     /// What the connection's input waited for may be there: it goes on, and the driver is told to go
@@ -333,7 +339,10 @@ impl Domain {
         if let Err(error) = self.start(ep, header) {
             self.broken(ep, error);
         }
-        if self.endpoints.get(ep.0).is_some_and(|e| !matches!(e.rx.incoming, Incoming::Waiting(_))) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && !matches!(endpoint.rx.incoming, Incoming::Waiting(_))
+        {
+            endpoint.goes_on_receiving();
             self.mark_resumed(ep);
         }
     }

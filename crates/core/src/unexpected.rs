@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::domain::Domain;
-use crate::endpoint::{Endpoint, EpId, Incoming, State};
+use crate::endpoint::{Endpoint, EpId, Incoming};
 use crate::flags::OpFlags;
 use crate::message::{Memory, Place};
 use crate::operation::OpId;
@@ -184,11 +184,6 @@ impl Domain {
         for _ in 0..u64::from(header.ack) + acks_behind {
             // It was the first: what is still kept came behind it.
             endpoint.tx.replies.ack();
-        }
-        if endpoint.rx.half_closed && endpoint.state == State::Connected {
-            // The application is receiving what is left: the limit for that starts again.
-            endpoint.rx.half_closed = false;
-            endpoint.deadline = None;
         }
         if let Some(op) = self.ops.get_mut(id)
             && let Kind::Message { data: Some(data) } = header.kind

@@ -108,6 +108,9 @@ pub(super) struct State {
     /// In the domain's epoll: wakes who sleeps when something can go on without an event.
     kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
+    /// Completion queues of shared receive contexts: what ends there need not be of the endpoint that is dealt
+    /// with.
+    shared_cqs: Vec<Arc<CqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
     /// The endpoint that received last: polled without asking for events first.
@@ -211,6 +214,7 @@ impl TcpDomain {
             regions: Vec::new(),
             kick,
             queues: HashMap::new(),
+            shared_cqs: Vec::new(),
             ready: VecDeque::new(),
             hot: None,
             hot_polls: 0,
@@ -618,6 +622,17 @@ impl State {
         }
     }
 
+    pub(super) fn bind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        self.shared_cqs.push(cq.clone());
+    }
+
+    /// A shared receive context with that queue is closed.
+    pub(super) fn unbind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        if let Some(at) = self.shared_cqs.iter().position(|known| Arc::ptr_eq(known, cq)) {
+            self.shared_cqs.swap_remove(at);
+        }
+    }
+
     pub(super) fn bind_cntr(&mut self, ep: EpId, cntr: &Arc<CntrShared>) {
         if let Some(connection) = self.connection(ep)
             && !connection.cntrs.iter().any(|known| Arc::ptr_eq(known, cntr))
@@ -977,6 +992,7 @@ impl State {
             }
             Err(errno) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.transport_failed(ep, errno_of(errno));
                 Some(0)
             }
@@ -1098,6 +1114,7 @@ impl State {
             // Full means that it is readable already.
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
+        self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
         let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
         if self.asked && self.check.is_none() {
             self.plan_check();

@@ -149,7 +149,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 call: CALL,
                 problem: "no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
             })?;
-            state.socket = None;
+            // Without another one it keeps what it has, and never comes to listen anywhere else.
             state.socket = Some(socket::bound(CALL, &addr)?);
             Ok(())
         })
