@@ -16,6 +16,8 @@ enum Memory {
     Owned(Vec<u8>),
     Shared(Arc<[u8]>),
     Static(&'static [u8]),
+    /// The provider's, to be used again.
+    Spare(Vec<u8>),
 }
 
 impl Buf {
@@ -27,7 +29,7 @@ impl Buf {
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
-            Memory::Owned(bytes) => bytes,
+            Memory::Owned(bytes) | Memory::Spare(bytes) => bytes,
             Memory::Shared(bytes) => bytes,
             Memory::Static(bytes) => bytes,
         }
@@ -36,7 +38,7 @@ impl Buf {
     /// The bytes, to be written to; `None` when they are shared with others or static.
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Memory::Owned(bytes) => Some(bytes),
+            Memory::Owned(bytes) | Memory::Spare(bytes) => Some(bytes),
             Memory::Shared(bytes) => Arc::get_mut(bytes),
             Memory::Static(_) => None,
         }
@@ -45,7 +47,7 @@ impl Buf {
     /// The bytes as a vector; copied when they were shared or static.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
-            Memory::Owned(bytes) => bytes,
+            Memory::Owned(bytes) | Memory::Spare(bytes) => bytes,
             Memory::Shared(bytes) => bytes.to_vec(),
             Memory::Static(bytes) => bytes.to_vec(),
         }
@@ -127,6 +129,19 @@ impl Buffers {
                 bufs.push(last);
                 bufs.iter().flat_map(|buf| buf.as_slice()).copied().collect::<Vec<u8>>().into()
             }
+        }
+    }
+
+    /// Memory of a provider, which [`into_spare`](Self::into_spare) gives back to it.
+    pub(crate) fn spare(bytes: Vec<u8>) -> Self {
+        Self(SmallVec::from_buf([Buf(Memory::Spare(bytes))]))
+    }
+
+    /// The provider's memory, if it is that.
+    pub(crate) fn into_spare(mut self) -> Option<Vec<u8>> {
+        match self.0.pop()?.0 {
+            Memory::Spare(bytes) => Some(bytes),
+            _ => None,
         }
     }
 

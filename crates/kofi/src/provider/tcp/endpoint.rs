@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
+use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, TimeLimits};
 
 use super::counter::TcpCounter;
-use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, State, TcpCompletionQueue, errno_of};
 use super::socket;
+use crate::buffer::Buffers;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
@@ -170,7 +171,7 @@ impl EndpointOps for TcpEndpoint {
         Ok(())
     }
 
-    fn state(&self) -> Result<State> {
+    fn state(&self) -> Result<kofi_core::State> {
         self.domain.lock().machine.state(self.id)
     }
 
@@ -198,13 +199,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {
-        self.post(message, false, Domain::post_send)
+        self.post(message, Domain::post_send)
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, Domain::post_send)?)
+        self.post_copy(bytes, data, Domain::post_send)
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
@@ -222,7 +221,7 @@ impl EndpointOps for TcpEndpoint {
             Ok(op) => {
                 state.remember(op, buffers);
                 if waiting {
-                    state.service(self.id);
+                    state.receive_posted(self.id);
                 }
                 Ok(())
             }
@@ -230,13 +229,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
-        self.post(message, false, |machine, ep, write| machine.post_write(ep, write, remote))
+        self.post(message, |machine, ep, write| machine.post_write(ep, write, remote))
     }
 
     fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, |machine, ep, write| machine.post_write(ep, write, &[remote]))?)
+        self.post_copy(bytes, data, |machine, ep, write| machine.post_write(ep, write, &[remote]))
     }
 
     fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
@@ -246,7 +243,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
         }
         let message = Message { buffers, data: None, flags, context };
-        self.post(message, false, |machine, ep, read| machine.post_read(ep, read, remote))
+        self.post(message, |machine, ep, read| machine.post_read(ep, read, remote))
     }
 
     fn cancel(&self, context: u64) -> Result<()> {
@@ -269,7 +266,6 @@ impl TcpEndpoint {
     fn post(
         &self,
         message: Message,
-        quiet: bool,
         post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
     ) -> Result<(), Refused> {
         let Message { buffers, data, flags, context } = message;
@@ -279,18 +275,38 @@ impl TcpEndpoint {
             data,
             flags,
             context,
-            quiet,
+            quiet: false,
         };
         let mut state = self.domain.lock();
         match post(&mut state.machine, self.id, &send) {
             Err(error) => Err(Refused { error, buffers }),
             Ok(op) => {
-                state.remember(op, buffers);
-                state.flush_or_defer(self.id, send.len);
-                state.settle_endpoint(self.id);
+                self.posted(&mut state, op, buffers, send.len);
                 Ok(())
             }
         }
+    }
+
+    /// Posts a copy of the bytes.
+    fn post_copy(
+        &self,
+        bytes: &[u8],
+        data: Option<u64>,
+        post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
+    ) -> Result<()> {
+        let len = bytes.len() as u64;
+        let send = Send { len, segments: 1, data, flags: OpFlags::INJECT, context: 0, quiet: true };
+        let mut state = self.domain.lock();
+        let op = post(&mut state.machine, self.id, &send)?;
+        let buffers = state.spare(bytes);
+        self.posted(&mut state, op, buffers, len);
+        Ok(())
+    }
+
+    fn posted(&self, state: &mut State, op: OpId, buffers: Buffers, len: u64) {
+        state.remember(op, buffers);
+        state.flush_or_defer(self.id, len);
+        state.settle_endpoint(self.id);
     }
 }
 

@@ -2,6 +2,7 @@
 //! The passive endpoint over TCP: a loop around [`kofi_core::PassiveEndpoint`].
 
 use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -48,6 +49,8 @@ struct Listener {
 struct State {
     machine: PassiveEndpoint,
     socket: Option<OwnedFd>,
+    /// What connections are made to, unless that is any address of the host.
+    local: Option<SocketAddr>,
     /// There may be connections to accept.
     acceptable: bool,
     connections: Vec<Option<Connection>>,
@@ -83,6 +86,7 @@ impl TcpPassiveEndpoint {
         let state = State {
             machine: PassiveEndpoint::new(environment::limits()),
             socket,
+            local: None,
             acceptable: false,
             connections: Vec::new(),
             eq: None,
@@ -186,6 +190,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 EventFlags::IN | EventFlags::ET,
             )
             .map_err(|errno| system("fi_listen", errno))?;
+            state.local = socket::local(socket).ok().filter(|local| !local.ip().is_unspecified());
             state.machine.listening();
             Ok(())
         })?;
@@ -200,7 +205,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
         if let Some(socket) = socket {
-            socket::close(socket, false);
+            socket::close(socket);
         }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
@@ -306,7 +311,7 @@ impl State {
             if let Some(place) = self.connections.get_mut(id.index())
                 && let Some(connection) = place.take_if(|connection| connection.id == id)
             {
-                socket::close(connection.socket, false);
+                socket::close(connection.socket);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
@@ -330,17 +335,20 @@ impl State {
 
     /// Takes what has arrived on the connections.
     fn poll(&mut self, epoll: &OwnedFd, now: Instant) -> bool {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let mut events = [MaybeUninit::uninit(); EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        for event in events.iter().take(count) {
+        let events: &[epoll::Event] = match epoll::wait(epoll, &mut events, Some(&zero)) {
+            Ok((events, _)) => events,
+            Err(_) => &[],
+        };
+        for event in events {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
                 ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }
-        count == EVENTS
+        events.len() == EVENTS
     }
 
     fn accept(&mut self, epoll: &OwnedFd, eq: &EqShared, now: Instant) -> bool {
@@ -349,7 +357,7 @@ impl State {
                 return false;
             }
             let Some(listener) = &self.socket else { return false };
-            match socket::accept(listener) {
+            match socket::accept(listener, self.local) {
                 Ok((socket, local, peer)) => {
                     let Ok(id) = self.machine.accepted(local, peer, now) else { continue };
                     let index = id.index();

@@ -13,7 +13,6 @@ use rustix::net::{
     acceptfrom_with, bind, connect, getpeername, getsockname, ipproto, listen, sendmsg, shutdown,
     socket_with, sockopt,
 };
-use smallvec::SmallVec;
 
 use super::environment;
 use crate::wait::system;
@@ -24,10 +23,8 @@ fn family(addr: &SocketAddr) -> AddressFamily {
     if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
-/// A socket for connections from or to `addr`.
-pub(super) fn stream(addr: &SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn stream(addr: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = socket_with(family(addr), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     Ok(socket)
 }
@@ -38,7 +35,10 @@ pub(super) fn bound(call: &'static str, addr: &SocketAddr) -> Result<OwnedFd> {
     let socket = stream(addr).map_err(error)?;
     match environment::port_range() {
         Some(range) if addr.port() == 0 => bind_in(call, &socket, *addr, &range)?,
-        _ => bind(&socket, addr).map_err(error)?,
+        _ => {
+            sockopt::set_socket_reuseaddr(&socket, true).map_err(error)?;
+            bind(&socket, addr).map_err(error)?;
+        }
     }
     Ok(socket)
 }
@@ -79,18 +79,30 @@ pub(super) fn start_listening(socket: &OwnedFd, backlog: usize) -> Result<()> {
 }
 
 /// The next connection, with our address and the peer's. It is without delay as the listener is.
-pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
+/// `local` is our address where the listener has one, and not all of them.
+pub(super) fn accept(
+    listener: &OwnedFd,
+    local: Option<SocketAddr>,
+) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
     let (socket, peer) = acceptfrom_with(listener, FLAGS)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or(Errno::CONNABORTED)?;
-    let local = local(&socket)?;
+    let local = match local {
+        Some(local) => local,
+        None => self::local(&socket)?,
+    };
     Ok((socket, local, peer))
 }
 
 /// A socket that is being connected from `source`, if given, to `dest`.
 pub(super) fn start_connecting(source: Option<SocketAddr>, dest: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = stream(dest)?;
-    if let Some(source) = source.filter(|source| source.is_ipv4() == dest.is_ipv4()) {
-        if source.port() == 0 {
+    // To an address of its own, a host connects from that one.
+    let needless = |source: &SocketAddr| source.port() == 0 && source.ip() == dest.ip();
+    let source = source.filter(|source| source.is_ipv4() == dest.is_ipv4() && !needless(source));
+    if let Some(source) = source {
+        if source.port() != 0 {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+        } else {
             // A port is then found when the destination is known: far more are free, and it is quick
             // even with many connections that have just ended.
             let no_port = nix::sys::socket::sockopt::IpBindAddressNoPort;
@@ -113,13 +125,13 @@ pub(super) enum Connecting {
 }
 
 pub(super) fn connecting(socket: &OwnedFd) -> Connecting {
-    match (getpeername(socket), local(socket)) {
-        (Ok(_), Ok(local)) => Connecting::Done(local),
-        (Err(Errno::NOTCONN), _) => match sockopt::socket_error(socket) {
+    match getpeername(socket).and_then(|_| local(socket)) {
+        Ok(local) => Connecting::Done(local),
+        Err(Errno::NOTCONN) => match sockopt::socket_error(socket) {
             Ok(Ok(())) => Connecting::Pending,
             Ok(Err(errno)) | Err(errno) => Connecting::Failed(errno),
         },
-        (Err(errno), _) | (_, Err(errno)) => Connecting::Failed(errno),
+        Err(errno) => Connecting::Failed(errno),
     }
 }
 
@@ -151,16 +163,14 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
 /// Up to so many bytes, copying the pieces of a write together costs less than to list them.
 pub(super) const JOIN: usize = 2048;
 
-/// Writes what it can; never a SIGPIPE. `joined` is scratch memory.
-pub(super) fn send(socket: impl AsFd, pieces: &[&[u8]], joined: &mut Vec<u8>) -> rustix::io::Result<usize> {
-    let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-    if total <= JOIN {
-        joined.clear();
-        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
-        return rustix::net::send(socket, joined, SendFlags::NOSIGNAL);
-    }
-    let pieces: SmallVec<[IoSlice<'_>; 16]> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-    sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+/// Writes what it can; never a SIGPIPE.
+pub(super) fn send(socket: impl AsFd, bytes: &[u8]) -> rustix::io::Result<usize> {
+    rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)
+}
+
+/// Writes what it can of the pieces; never a SIGPIPE.
+pub(super) fn send_all(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
 }
 
 /// Reads what there is, into the pieces in order.
@@ -177,11 +187,11 @@ pub(super) fn finish(socket: &OwnedFd) {
 }
 
 /// Reads and drops what has arrived, within reason. `true`: the peer has ended its stream, or the
-/// connection broke.
-pub(super) fn discard(socket: &OwnedFd) -> bool {
-    let mut waste = [0; 4096];
-    for _ in 0..256 {
-        match rustix::net::recv(socket, &mut waste, RecvFlags::empty()) {
+/// connection broke. `waste` is scratch memory.
+pub(super) fn discard(socket: &OwnedFd, waste: &mut [u8]) -> bool {
+    for _ in 0..64 {
+        // tcp(7): "the received bytes of data to be discarded, rather than passed back".
+        match rustix::net::recv(socket, &mut *waste, RecvFlags::TRUNC) {
             Ok((1.., _)) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return false,
             Ok(_) | Err(_) => return true,
@@ -194,11 +204,8 @@ pub(super) fn discard(socket: &OwnedFd) -> bool {
 /// the socket, too. A listening socket stops listening.
 ///
 /// Closing a socket with input that was not read makes the kernel throw away output that the peer
-/// has not got yet. So what has arrived is read first, within reason.
-pub(super) fn close(socket: OwnedFd, unread: bool) {
-    if unread {
-        discard(&socket);
-    }
+/// has not got yet: see [`discard`].
+pub(super) fn close(socket: OwnedFd) {
     let _ = shutdown(&socket, Shutdown::Both);
 }
 
@@ -207,7 +214,7 @@ pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
     let message = kofi_core::connection::reject(data)?;
     // The message is the first thing on this connection: it fits into the socket's buffer. A peer
     // that is gone needs no answer.
-    let _ = send(&socket, &[&message], &mut Vec::new());
-    close(socket, false);
+    let _ = send(&socket, &message);
+    close(socket);
     Ok(())
 }
