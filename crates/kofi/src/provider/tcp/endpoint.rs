@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
@@ -10,12 +11,16 @@ use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, R
 
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, State, TcpCompletionQueue, errno_of};
+use super::shared_receive::TcpSharedReceive;
 use super::socket;
 use crate::buffer::Buffers;
+use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
-use crate::provider::{CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused};
+use crate::provider::{
+    CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused, SharedReceiveOps,
+};
 use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
@@ -35,6 +40,7 @@ struct Bound {
     eq: Option<Arc<EqShared>>,
     cqs: Vec<Arc<dyn CompletionQueueOps>>,
     cntrs: Vec<Arc<dyn CounterOps>>,
+    srx: Option<Arc<dyn SharedReceiveOps>>,
 }
 
 impl TcpEndpoint {
@@ -106,6 +112,25 @@ impl EndpointOps for TcpEndpoint {
         drop(state);
         lock(&self.bound).cntrs.push(cntr.clone());
         Ok(())
+    }
+
+    fn bind_srx(&self, srx: &Arc<dyn SharedReceiveOps>, flags: OpFlags) -> Result<()> {
+        let shared = srx.as_any().downcast_ref::<TcpSharedReceive>();
+        let shared = shared.filter(|shared| shared.belongs_to(&self.domain)).ok_or(Error::Invalid {
+            call: "fi_ep_bind",
+            problem: "the shared receive context belongs to another domain; open one in the endpoint's",
+        })?;
+        self.domain.lock().machine.bind_srx(self.id, shared.id(), flags)?;
+        lock(&self.bound).srx = Some(srx.clone());
+        Ok(())
+    }
+
+    fn min_multi_recv(&self) -> Result<u64> {
+        self.domain.lock().machine.min_multi_recv(self.id)
+    }
+
+    fn set_min_multi_recv(&self, min: u64) -> Result<()> {
+        self.domain.lock().machine.set_min_multi_recv(self.id, min)
     }
 
     fn enable(&self) -> Result<()> {
@@ -203,17 +228,40 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
-        self.post_copy(bytes, data, Domain::post_send)
+        let send = injection(bytes, data);
+        let mut state = self.domain.lock();
+        let written = match state.inject(self.id, &send, bytes) {
+            Ok((_, true)) => {
+                state.notify(self.id);
+                return Ok(());
+            }
+            Ok((count, false)) => count,
+            Err(error) => {
+                state.flush(self.id);
+                return Err(error);
+            }
+        };
+        let op = match state.machine.post_send(self.id, &send) {
+            Ok(op) => op,
+            Err(error) if written == 0 => return Err(error),
+            Err(error) => {
+                // A part is sent, and there is no memory to know of the rest.
+                state.machine.out_of_memory(self.id);
+                state.settle_endpoint(self.id);
+                return Err(error);
+            }
+        };
+        let buffers = state.spare(bytes);
+        if written > 0 {
+            // The rest follows behind that.
+            state.machine.sent(self.id, written);
+        }
+        self.posted(&mut state, op, buffers, &send);
+        Ok(())
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
-        let Receive { mut buffers, flags, context } = receive;
-        if buffers.as_mut_slices().is_none() {
-            let problem = "shared or static memory cannot be received into; give a vector";
-            return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
-        }
-        let post =
-            PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
+        let (post, buffers) = to_post(receive)?;
         let mut state = self.domain.lock();
         let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
         match state.machine.post_receive(self.id, &post) {
@@ -249,8 +297,27 @@ impl EndpointOps for TcpEndpoint {
     fn cancel(&self, context: u64) -> Result<()> {
         let mut state = self.domain.lock();
         state.machine.cancel(self.id, context)?;
-        state.settle_endpoint(self.id);
+        // A shutdown may have waited for it.
+        state.service(self.id);
         Ok(())
+    }
+
+    fn end_loans(&self, loans: &Loans) {
+        /// Other threads may do what is waited for, of which the descriptor does not tell.
+        const LOOK_AGAIN: Duration = Duration::from_millis(10);
+        let limit = self.limits().map_or(Some(Duration::ZERO), |limits| limits.shutdown);
+        let end = limit.map(|limit| now().after(limit));
+        while {
+            let more = self.domain.drive();
+            let needed = self.domain.lock().end_loans(self.id, loans);
+            if needed && end.is_some_and(|end| end <= now()) {
+                self.close();
+            }
+            if needed && !more {
+                self.domain.wait(end.map_or(LOOK_AGAIN, |end| end.until(now()).min(LOOK_AGAIN)));
+            }
+            needed
+        } {}
     }
 
     fn close(&self) {
@@ -279,9 +346,13 @@ impl TcpEndpoint {
         };
         let mut state = self.domain.lock();
         match post(&mut state.machine, self.id, &send) {
-            Err(error) => Err(Refused { error, buffers }),
+            Err(error) => {
+                // fi_msg(3): "all previously delayed calls be flushed when an error is returned".
+                state.flush(self.id);
+                Err(Refused { error, buffers })
+            }
             Ok(op) => {
-                self.posted(&mut state, op, buffers, send.len);
+                self.posted(&mut state, op, buffers, &send);
                 Ok(())
             }
         }
@@ -294,20 +365,46 @@ impl TcpEndpoint {
         data: Option<u64>,
         post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
     ) -> Result<()> {
-        let len = bytes.len() as u64;
-        let send = Send { len, segments: 1, data, flags: OpFlags::INJECT, context: 0, quiet: true };
+        let send = injection(bytes, data);
         let mut state = self.domain.lock();
-        let op = post(&mut state.machine, self.id, &send)?;
-        let buffers = state.spare(bytes);
-        self.posted(&mut state, op, buffers, len);
-        Ok(())
+        match post(&mut state.machine, self.id, &send) {
+            Err(error) => {
+                state.flush(self.id);
+                Err(error)
+            }
+            Ok(op) => {
+                let buffers = state.spare(bytes);
+                self.posted(&mut state, op, buffers, &send);
+                Ok(())
+            }
+        }
     }
 
-    fn posted(&self, state: &mut State, op: OpId, buffers: Buffers, len: u64) {
+    fn posted(&self, state: &mut State, op: OpId, buffers: Buffers, send: &Send) {
         state.remember(op, buffers);
-        state.flush_or_defer(self.id, len);
+        state.flush_or_defer(self.id, send.len, send.flags.contains(OpFlags::MORE));
         state.settle_endpoint(self.id);
     }
+}
+
+/// A message of which a copy is sent, and no success reported.
+fn injection(bytes: &[u8], data: Option<u64>) -> Send {
+    let len = bytes.len() as u64;
+    Send { len, segments: 1, data, flags: OpFlags::INJECT, context: 0, quiet: true }
+}
+
+/// A receive to be posted, and its memory.
+pub(super) fn to_post(receive: Receive) -> Result<(PostReceive, Buffers), Refused> {
+    let Receive { mut buffers, flags, context } = receive;
+    if buffers.as_mut_slices().is_none() {
+        let problem = "shared or static memory cannot be received into; give a vector";
+        return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
+    }
+    if flags.contains(OpFlags::MULTI_RECV) {
+        buffers.make_divisible();
+    }
+    let (len, segments) = (buffers.total_len() as u64, buffers.iter().len());
+    Ok((PostReceive { len, segments, flags, context }, buffers))
 }
 
 impl Drop for TcpEndpoint {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The passive endpoint over TCP: a loop around [`kofi_core::PassiveEndpoint`].
 
-use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -390,7 +389,7 @@ impl State {
                 return;
             }
             let Some(part) = bytes.get_mut(..wanted) else { return };
-            match socket::recv(&connection.socket, &mut [IoSliceMut::new(part)]) {
+            match socket::recv(&connection.socket, part) {
                 Ok(0) => return self.machine.lost(id),
                 Ok(count) => self.machine.received(id, part.get(..count).unwrap_or_default(), now),
                 Err(Errno::INTR) => {}

@@ -173,12 +173,14 @@ pub(super) fn send_all(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> rustix::io:
     sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
 }
 
+/// Reads what there is.
+pub(super) fn recv(socket: impl AsFd, bytes: &mut [u8]) -> rustix::io::Result<usize> {
+    rustix::net::recv(socket, bytes, RecvFlags::empty()).map(|(count, _)| count)
+}
+
 /// Reads what there is, into the pieces in order.
-pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
-    match pieces {
-        [only] => rustix::net::recv(socket, &mut **only, RecvFlags::empty()).map(|(count, _)| count),
-        pieces => rustix::io::readv(socket, pieces),
-    }
+pub(super) fn recv_all(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
+    rustix::io::readv(socket, pieces)
 }
 
 /// Ends the outgoing stream, after what was sent.
