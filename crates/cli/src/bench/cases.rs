@@ -158,11 +158,12 @@ impl Effort {
             .flat_map(|&group| {
                 let spec = |measure| Spec::new(measure, self.time);
                 let case = move |name, spec: Spec, variants, rounds| {
-                    // One side has work all the time only where messages stream.
+                    // Mostly both sides have work all the time, or wait for the other.
                     let waits = match spec.measure {
                         Measure::Stream | Measure::Read | Measure::Write if spec.window > 1 => {
                             vec![Wait::Poll, Wait::Block]
                         }
+                        Measure::Connect => vec![Wait::Poll, Wait::Block],
                         _ => vec![Wait::Poll],
                     };
                     Case { group, name, spec, variants, waits, rounds }

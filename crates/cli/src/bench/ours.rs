@@ -72,8 +72,11 @@ pub(super) fn connect(spec: &Spec, to: SocketAddr) -> Result {
 }
 
 impl Side<'_> {
-    /// The next event, by looking for it again and again.
+    /// The next event, by looking for it again and again, or by sleeping where connections are made.
     fn event(&self) -> Result<Event> {
+        if self.spec.measure == Measure::Connect && self.spec.sleeps() {
+            return Ok(self.eq.wait(STEP)?);
+        }
         let end = Instant::now() + STEP;
         loop {
             match self.eq.read() {
@@ -362,7 +365,8 @@ impl Side<'_> {
         let mut open = HashMap::new();
         loop {
             let mut idle = true;
-            match self.eq.read() {
+            let event = if self.spec.sleeps() { self.eq.wait(STEP) } else { self.eq.read() };
+            match event {
                 Ok(Event::ConnectionRequest(request)) => {
                     let acceptor = self.domain.endpoint_for(&request, &self.eq, &self.cq)?;
                     acceptor.recv(vec![0; HELLO], 0)?;

@@ -145,7 +145,7 @@ static uint32_t eq_must(struct fi_eq_cm_entry *entry)
 	uint64_t end = now() + STEP_MS * UINT64_C(1000000);
 	uint32_t event;
 
-	while (!(event = eq_next(entry, 0))) {
+	while (!(event = eq_next(entry, sleeps && !strcmp(measure, "connect") ? STEP_MS : 0))) {
 		if (now() > end)
 			fail("no event", FI_ETIMEDOUT);
 		relax();
@@ -519,7 +519,7 @@ static void accept_all(void)
 	ssize_t result;
 
 	for (;;) {
-		uint32_t event = eq_next(&entry, 0);
+		uint32_t event = eq_next(&entry, sleeps ? STEP_MS : 0);
 
 		if (event == FI_CONNREQ) {
 			conn = conn_new(entry.info);
