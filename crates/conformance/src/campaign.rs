@@ -520,7 +520,7 @@ impl Schedule {
             (side.domain, side.eq, side.tx_cq, side.rx_cq, side.counter)
         };
         let handle = self.allowed(|world| world.endpoint(domain, &attr, request), &[Errno::EINVAL])?;
-        let srx = self.sides[side].srx.map(|(srx, _)| srx).filter(|_| self.rng.bool());
+        let srx = self.sides[side].srx.map(|(srx, _)| srx).filter(|_| self.rng.u8(..4) > 0);
         let selective = self.rng.u8(..) < 50;
         let tx = if selective { OpFlags::SELECTIVE_COMPLETION } else { OpFlags::empty() } | OpFlags::TRANSMIT;
         let bound = self.allowed(
@@ -793,7 +793,9 @@ impl Schedule {
         let waiting = self.eps.iter().position(waits);
         let waiting = waiting.filter(|_| self.rng.u8(..3) > 0);
         if let Some(index) = waiting.or_else(|| self.pick()) {
-            for _ in 0..self.rng.usize(1..6) {
+            // Endpoints that share are to find receives, and not only to wait for them.
+            let most = if self.eps[index].shared { 16 } else { 6 };
+            for _ in 0..self.rng.usize(1..most) {
                 self.receive_at(index);
             }
         }
@@ -812,7 +814,8 @@ impl Schedule {
     fn receive_into(&mut self, index: usize, room: usize) -> bool {
         static ZEROS: [u8; LONGEST] = [0; LONGEST];
         let context = self.ops.len();
-        let several = self.rng.u8(..5) == 0;
+        // A shared buffer has messages of several endpoints in it while they arrive.
+        let several = self.rng.u8(..5) < if self.eps[index].shared { 3 } else { 1 };
         let mut buffers =
             if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
         let mut flags = OpFlags::empty();
