@@ -855,11 +855,12 @@ impl State {
                 return self.enqueue(ep);
             }
         }
+        // Who reads each completion before the next post is not about to post many: no clock for that.
+        let many = may_defer || connection.deferred > 0;
         self.flush(ep);
         // Writing may have taken longer than the interval: that was not the application's time.
-        // Who reads each completion before the next post is not about to post many: no clock for that.
         if let Some(connection) = self.connection(ep) {
-            connection.last_send = may_defer.then(now);
+            connection.last_send = many.then(now);
         }
     }
 
