@@ -70,6 +70,7 @@ pub struct Domain {
     released: List,
     /// Endpoints from this index on may have been resumed.
     pub(crate) resumed: Option<u32>,
+    pub(crate) spare: crate::unexpected::Spare,
 }
 
 /// Events and transport commands that an endpoint can cause before they are polled.
@@ -266,6 +267,26 @@ impl Domain {
     /// -FI_EINVAL when it is closed.
     pub fn state(&self, ep: EpId) -> Result<State> {
         Ok(self.endpoint("state", ep)?.state)
+    }
+
+    /// Whether the endpoint's transport is being made.
+    pub fn is_connecting(&self, ep: EpId) -> bool {
+        self.endpoints.get(ep.0).is_some_and(|endpoint| endpoint.state == State::Connecting)
+    }
+
+    /// Whether an endpoint is connected, with nothing to write or to be copied, and the domain has no
+    /// outputs: nothing is to be asked for after an input.
+    pub fn is_quiet(&self, ep: EpId) -> bool {
+        self.events.is_empty()
+            && self.transports.is_empty()
+            && self.splits.is_empty()
+            && self.released.len() == 0
+            && self.resumed.is_none()
+            && self.endpoints.get(ep.0).is_some_and(|endpoint| {
+                endpoint.state == State::Connected
+                    && endpoint.tx.is_empty()
+                    && endpoint.rx.unexpected.is_empty()
+            })
     }
 
     /// `fi_getpeer`.

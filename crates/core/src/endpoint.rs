@@ -33,6 +33,17 @@ impl EpId {
     pub fn index(self) -> usize {
         self.0.index as usize
     }
+
+    /// A number that no other endpoint of the domain has, nor had: for a driver to mark what it asks
+    /// the system for. The lower half is the index.
+    pub fn bits(self) -> u64 {
+        self.0.bits()
+    }
+
+    /// The endpoint of these [`bits`](Self::bits). It may be closed.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(Key::from_bits(bits))
+    }
 }
 
 /// Where an endpoint is in its life.

@@ -9,6 +9,8 @@ use crate::completion_queue::CqId;
 use crate::domain::Domain;
 use crate::endpoint::{Endpoint, EpId, Incoming, State};
 use crate::event_queue::Fid;
+use crate::flags::OpFlags;
+use crate::operation::Operation;
 use crate::reason::Reason;
 use crate::wire::header::{Header, Kind};
 use crate::{Errno, Result, SocketAddr};
@@ -68,13 +70,19 @@ pub struct Traffic {
 const _: () = assert!(size_of::<Traffic>() <= 128);
 
 impl Traffic {
-    /// A record of ours has wholly been written. Reads count when their data has come.
-    pub(crate) fn wrote(&mut self, header: &Header) {
-        match header.kind {
-            Kind::Message { .. } => self.sent.add(header.payload),
-            Kind::Write { .. } => self.written.add(header.payload),
-            Kind::ReadResponse => self.remote_read.add(header.payload),
-            Kind::Ack | Kind::ReadRequest(_) => {}
+    /// An operation has wholly been written. Reads count when their data has come.
+    pub(crate) fn wrote(&mut self, op: &Operation) {
+        match (op.flags.contains(OpFlags::RMA), op.flags.contains(OpFlags::READ)) {
+            (false, _) => self.sent.add(op.len),
+            (true, false) => self.written.add(op.len),
+            (true, true) => {}
+        }
+    }
+
+    /// A reply has.
+    pub(crate) fn served(&mut self, header: &Header) {
+        if matches!(header.kind, Kind::ReadResponse) {
+            self.remote_read.add(header.payload);
         }
     }
 

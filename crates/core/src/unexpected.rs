@@ -30,6 +30,26 @@ struct Kept {
     receive: Option<OpId>,
 }
 
+/// Memory that a domain's connections take turns with: a peer that is faster than its receives sends
+/// many short messages that are kept for a moment.
+#[derive(Default, Debug)]
+pub(crate) struct Spare {
+    queue: VecDeque<Kept>,
+    bytes: Vec<Vec<u8>>,
+}
+
+/// Memory of longer messages is not kept.
+const MAX_SPARE: usize = 1024;
+
+impl Spare {
+    fn give(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= MAX_SPARE && self.bytes.len() < MAX_KEPT && self.bytes.try_reserve(1).is_ok() {
+            bytes.clear();
+            self.bytes.push(bytes);
+        }
+    }
+}
+
 /// The messages of a connection that have no receive.
 #[derive(Default, Debug)]
 pub(crate) struct Unexpected {
@@ -53,17 +73,19 @@ impl Unexpected {
     }
 
     /// Begins to keep a message. Gives whether there is room for it.
-    fn keep(&mut self, header: Header, limit: u64) -> bool {
+    fn keep(&mut self, header: Header, limit: u64, spare: &mut Spare) -> bool {
         let Some(bytes) = self.bytes.checked_add(header.payload).filter(|&bytes| bytes <= limit) else {
             return false;
         };
         let Ok(len) = usize::try_from(header.payload) else { return false };
-        let mut memory = Vec::new();
-        if limit == 0
-            || self.kept.len() >= MAX_KEPT
-            || self.kept.try_reserve(1).is_err()
-            || memory.try_reserve_exact(len).is_err()
-        {
+        if limit == 0 || self.kept.len() >= MAX_KEPT {
+            return false;
+        }
+        if self.kept.capacity() == 0 {
+            core::mem::swap(&mut self.kept, &mut spare.queue);
+        }
+        let mut memory = spare.bytes.pop().unwrap_or_default();
+        if self.kept.try_reserve(1).is_err() || memory.try_reserve_exact(len).is_err() {
             return false;
         }
         self.kept.push_back(Kept { header, bytes: memory, acks_behind: 0, receive: None });
@@ -99,12 +121,16 @@ impl Unexpected {
         }
     }
 
-    fn take_first(&mut self) -> Option<Kept> {
-        let kept = self.kept.pop_front()?;
+    fn take_first(&mut self, spare: &mut Spare) -> Option<Kept> {
+        let mut kept = self.kept.pop_front()?;
         self.bytes -= kept.header.payload;
+        spare.give(core::mem::take(&mut kept.bytes));
         if self.kept.is_empty() {
             // An idle connection keeps no memory.
-            self.kept = VecDeque::new();
+            let queue = core::mem::take(&mut self.kept);
+            if queue.capacity() > spare.queue.capacity() {
+                spare.queue = queue;
+            }
         }
         Some(kept)
     }
@@ -138,12 +164,13 @@ impl Endpoint {
 impl Domain {
     /// A message has arrived that no receive is for: it is kept, or it waits in the transport.
     pub(crate) fn start_unexpected(&mut self, ep: EpId, header: Header) {
-        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let Self { endpoints, spare, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
         if !endpoint.is_open() {
             return;
         }
         let limit = endpoint.attr.total_buffered_recv;
-        if !endpoint.rx.unexpected.keep(header, limit) {
+        if !endpoint.rx.unexpected.keep(header, limit, spare) {
             return endpoint.wait_with(header);
         }
         endpoint.rx.incoming = if header.payload == 0 { Incoming::Header } else { Incoming::Unexpected };
@@ -176,8 +203,10 @@ impl Domain {
 
     /// The bytes that [`poll_kept`](Self::poll_kept) gave are in their place.
     pub fn delivered(&mut self, ep: EpId) {
-        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-        let Some(Kept { header, acks_behind, receive: Some(id), .. }) = endpoint.rx.unexpected.take_first()
+        let Self { endpoints, spare, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
+        let Some(Kept { header, acks_behind, receive: Some(id), .. }) =
+            endpoint.rx.unexpected.take_first(spare)
         else {
             return;
         };

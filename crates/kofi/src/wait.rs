@@ -26,6 +26,12 @@ pub(crate) trait Source: Send + Sync {
     fn drive(&self) -> bool;
     /// Becomes readable when there is something to do, also when that is because of the time.
     fn fd(&self) -> BorrowedFd<'_>;
+    /// Somebody sleeps on the descriptor until [`rise`](Self::rise), and relies on it.
+    fn rest(&self) {}
+    /// As often as [`rest`](Self::rest).
+    fn rise(&self) {}
+    /// From now on anybody may sleep on the descriptor, and relies on it.
+    fn expose(&self) {}
 }
 
 /// A timer that makes a source's descriptor readable. So it wakes also those who slept already when
@@ -210,10 +216,12 @@ pub(crate) struct Waiter {
 struct Sleeper<'a> {
     waiter: &'a Waiter,
     bell: Arc<Bell>,
+    sources: SmallVec<[Arc<dyn Source>; 4]>,
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
+        self.sources.iter().for_each(|source| source.rise());
         let mut sleepers = lock(&self.waiter.sleepers);
         sleepers.asleep.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
         self.waiter.sleeping.fetch_sub(1, Ordering::SeqCst);
@@ -266,6 +274,7 @@ impl Waiter {
             return Ok(());
         }
         if let Some(polled) = &self.polled {
+            source.expose();
             polled.gathered.add(call, source.fd())?;
         }
         sources.push(Arc::downgrade(source));
@@ -345,7 +354,11 @@ impl Waiter {
         };
         sleepers.asleep.push(bell.clone());
         self.sleeping.fetch_add(1, Ordering::SeqCst);
-        Ok(Sleeper { waiter: self, bell })
+        // Sources ring the bell while they are locked.
+        drop(sleepers);
+        let sources = self.sources();
+        sources.iter().for_each(|source| source.rest());
+        Ok(Sleeper { waiter: self, bell, sources })
     }
 
     pub(crate) fn check(&self, call: &'static str) -> Result<()> {
@@ -368,6 +381,11 @@ impl Waiter {
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         self.check(call)?;
+        // What is there is read without looking for more, as without waiting.
+        match attempt() {
+            Err(Error::Empty) => {}
+            other => return other,
+        }
         let start = now();
         let end = timeout.map(|timeout| start.after(timeout));
         let over = || end.is_some_and(|end| end <= now());
@@ -393,9 +411,8 @@ impl Waiter {
                 }
                 continue;
             }
-            let sleeper = self.lie_down(call)?;
             // What comes from here on wakes: entries and sources.
-            let sources = self.sources();
+            let sleeper = self.lie_down(call)?;
             match attempt() {
                 Err(Error::Empty) if self.agains() != agains => continue,
                 Err(Error::Empty) => {}
@@ -405,7 +422,7 @@ impl Waiter {
                 return Err(Error::Empty);
             }
             let asleep = now();
-            let interrupted = sleep(call, &sleeper.bell, &sources, end)?;
+            let interrupted = sleep(call, &sleeper.bell, &sleeper.sources, end)?;
             spin.slept(asleep);
             drop(sleeper);
             if interrupted {

@@ -360,3 +360,29 @@ fn counters() {
         shut_down(&pair, &server, &client);
     }
 }
+#[test]
+fn injected_messages_and_writes() {
+    let pair = pair();
+    let region = region(&pair, 64);
+    let (addr, key) = (region.address(), region.key());
+    on_both_sides(
+        "inject",
+        &pair,
+        64,
+        |end| {
+            end.ready();
+            end.endpoint.inject(&[7; 64]).unwrap();
+            end.endpoint.inject_write(&[8; 64], addr, key).unwrap();
+            end.endpoint.inject_writedata(&[9; 64], 9, addr, key).unwrap();
+            assert_eq!(end.received(), Some(5));
+        },
+        |end| {
+            end.ready();
+            // A message, and what is told of a write.
+            end.take();
+            end.take();
+            end.ready();
+            end.endpoint.injectdata(&[7; 64], 5).unwrap();
+        },
+    );
+}

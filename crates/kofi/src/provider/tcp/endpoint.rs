@@ -8,12 +8,11 @@ use std::time::Duration;
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
 use kofi_core::{
-    Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State,
-    TimeLimits,
+    Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, TimeLimits,
 };
 
 use super::counter::TcpCounter;
-use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, State, TcpCompletionQueue, errno_of};
 use super::shared_receive::TcpSharedReceive;
 use super::socket;
 use crate::buffer::Buffers;
@@ -202,7 +201,7 @@ impl EndpointOps for TcpEndpoint {
         Ok(())
     }
 
-    fn state(&self) -> Result<State> {
+    fn state(&self) -> Result<kofi_core::State> {
         self.domain.lock().machine.state(self.id)
     }
 
@@ -234,13 +233,40 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {
-        self.post(message, false, Domain::post_send)
+        self.post(message, Domain::post_send)
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, Domain::post_send)?)
+        let send = injection(bytes, data);
+        let mut state = self.domain.lock();
+        let written = match state.inject(self.id, &send, bytes) {
+            Ok((_, true)) => {
+                state.notify(self.id);
+                return Ok(());
+            }
+            Ok((count, false)) => count,
+            Err(error) => {
+                state.flush(self.id);
+                return Err(error);
+            }
+        };
+        let op = match state.machine.post_send(self.id, &send) {
+            Ok(op) => op,
+            Err(error) if written == 0 => return Err(error),
+            Err(error) => {
+                // A part is sent, and there is no memory to know of the rest.
+                state.machine.out_of_memory(self.id);
+                state.settle_endpoint(self.id);
+                return Err(error);
+            }
+        };
+        let buffers = state.spare(bytes);
+        if written > 0 {
+            // The rest follows behind that.
+            state.machine.sent(self.id, written);
+        }
+        self.posted(&mut state, op, buffers, &send);
+        Ok(())
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
@@ -252,7 +278,7 @@ impl EndpointOps for TcpEndpoint {
             Ok(op) => {
                 state.remember(op, buffers);
                 if waiting {
-                    state.service(self.id);
+                    state.receive_posted(self.id);
                 }
                 Ok(())
             }
@@ -260,13 +286,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
-        self.post(message, false, |machine, ep, write| machine.post_write(ep, write, remote))
+        self.post(message, |machine, ep, write| machine.post_write(ep, write, remote))
     }
 
     fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, |machine, ep, write| machine.post_write(ep, write, &[remote]))?)
+        self.post_copy(bytes, data, |machine, ep, write| machine.post_write(ep, write, &[remote]))
     }
 
     fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
@@ -276,7 +300,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
         }
         let message = Message { buffers, data: None, flags, context };
-        self.post(message, false, |machine, ep, read| machine.post_read(ep, read, remote))
+        self.post(message, |machine, ep, read| machine.post_read(ep, read, remote))
     }
 
     fn cancel(&self, context: u64) -> Result<()> {
@@ -318,7 +342,6 @@ impl TcpEndpoint {
     fn post(
         &self,
         message: Message,
-        quiet: bool,
         post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
     ) -> Result<(), Refused> {
         let Message { buffers, data, flags, context } = message;
@@ -328,7 +351,7 @@ impl TcpEndpoint {
             data,
             flags,
             context,
-            quiet,
+            quiet: false,
         };
         let mut state = self.domain.lock();
         match post(&mut state.machine, self.id, &send) {
@@ -338,13 +361,45 @@ impl TcpEndpoint {
                 Err(Refused { error, buffers })
             }
             Ok(op) => {
-                state.remember(op, buffers);
-                state.flush_or_defer(self.id, send.len, flags.contains(OpFlags::MORE));
-                state.settle_endpoint(self.id);
+                self.posted(&mut state, op, buffers, &send);
                 Ok(())
             }
         }
     }
+
+    /// Posts a copy of the bytes.
+    fn post_copy(
+        &self,
+        bytes: &[u8],
+        data: Option<u64>,
+        post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
+    ) -> Result<()> {
+        let send = injection(bytes, data);
+        let mut state = self.domain.lock();
+        match post(&mut state.machine, self.id, &send) {
+            Err(error) => {
+                state.flush(self.id);
+                Err(error)
+            }
+            Ok(op) => {
+                let buffers = state.spare(bytes);
+                self.posted(&mut state, op, buffers, &send);
+                Ok(())
+            }
+        }
+    }
+
+    fn posted(&self, state: &mut State, op: OpId, buffers: Buffers, send: &Send) {
+        state.remember(op, buffers);
+        state.flush_or_defer(self.id, send.len, send.flags.contains(OpFlags::MORE));
+        state.settle_endpoint(self.id);
+    }
+}
+
+/// A message of which a copy is sent, and no success reported.
+fn injection(bytes: &[u8], data: Option<u64>) -> Send {
+    let len = bytes.len() as u64;
+    Send { len, segments: 1, data, flags: OpFlags::INJECT, context: 0, quiet: true }
 }
 
 /// A receive to be posted, and its memory.

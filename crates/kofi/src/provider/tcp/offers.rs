@@ -17,7 +17,7 @@ use crate::getinfo::{Query, format_matches};
 
 pub(super) const NAME: &str = "tcp";
 const API: Version = Version { major: 1, minor: 17 };
-const INJECT_SIZE: usize = 128;
+pub(super) const INJECT_SIZE: usize = 128;
 pub(super) const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The passive endpoint over TCP: a loop around [`kofi_core::PassiveEndpoint`].
 
-use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -50,6 +50,8 @@ struct Listener {
 struct State {
     machine: PassiveEndpoint,
     socket: Option<OwnedFd>,
+    /// What connections are made to, unless that is any address of the host.
+    local: Option<SocketAddr>,
     /// There may be connections to accept.
     acceptable: bool,
     connections: Vec<Option<Connection>>,
@@ -87,6 +89,7 @@ impl TcpPassiveEndpoint {
         let state = State {
             machine: PassiveEndpoint::new(environment::limits()),
             socket,
+            local: None,
             acceptable: false,
             connections: Vec::new(),
             eq: None,
@@ -198,6 +201,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 EventFlags::IN | EventFlags::ET,
             )
             .map_err(|errno| system("fi_listen", errno))?;
+            state.local = socket::local(socket).ok().filter(|local| !local.ip().is_unspecified());
             state.machine.listening();
             let local = socket::local(socket).ok();
             notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::Listening(backlog));
@@ -215,7 +219,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
         if let Some(socket) = socket {
-            socket::close(socket, false);
+            socket::close(socket);
         }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
@@ -359,7 +363,7 @@ impl State {
                 let Connection { socket, local, peer, .. } = connection;
                 let subject = Subject { fid: listener.fid, local: Some(local), peer: Some(peer) };
                 notice::tell(subject, What::Dropped(reason));
-                socket::close(socket, false);
+                socket::close(socket);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
@@ -391,17 +395,20 @@ impl State {
 
     /// Takes what has arrived on the connections.
     fn poll(&mut self, epoll: &OwnedFd, now: Instant) -> bool {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let mut events = [MaybeUninit::uninit(); EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        for event in events.iter().take(count) {
+        let events: &[epoll::Event] = match epoll::wait(epoll, &mut events, Some(&zero)) {
+            Ok((events, _)) => events,
+            Err(_) => &[],
+        };
+        for event in events {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
                 ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }
-        count == EVENTS
+        events.len() == EVENTS
     }
 
     fn accept(&mut self, epoll: &OwnedFd, eq: &EqShared, now: Instant) -> bool {
@@ -410,7 +417,7 @@ impl State {
                 return false;
             }
             let Some(listener) = &self.socket else { return false };
-            match socket::accept(listener) {
+            match socket::accept(listener, self.local) {
                 Ok((socket, local, peer)) => {
                     let Ok(id) = self.machine.accepted(local, peer, now) else { continue };
                     let index = id.index();
@@ -443,7 +450,7 @@ impl State {
                 return;
             }
             let Some(part) = bytes.get_mut(..wanted) else { return };
-            match socket::recv(&connection.socket, &mut [IoSliceMut::new(part)]) {
+            match socket::recv(&connection.socket, part) {
                 Ok(0) => return self.machine.lost(id),
                 Ok(count) => self.machine.received(id, part.get(..count).unwrap_or_default(), now),
                 Err(Errno::INTR) => {}

@@ -16,7 +16,6 @@ use rustix::net::{
     acceptfrom_with, bind, connect, getpeername, getsockname, ipproto, listen, sendmsg, shutdown,
     socket_with, sockopt,
 };
-use smallvec::SmallVec;
 
 use super::environment;
 use crate::wait::system;
@@ -27,10 +26,8 @@ fn family(addr: &SocketAddr) -> AddressFamily {
     if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
-/// A socket for connections from or to `addr`.
-pub(super) fn stream(addr: &SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn stream(addr: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = socket_with(family(addr), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     Ok(socket)
 }
@@ -41,7 +38,10 @@ pub(super) fn bound(call: &'static str, addr: &SocketAddr) -> Result<OwnedFd> {
     let socket = stream(addr).map_err(error)?;
     match environment::port_range() {
         Some(range) if addr.port() == 0 => bind_in(call, &socket, *addr, &range)?,
-        _ => bind(&socket, addr).map_err(error)?,
+        _ => {
+            sockopt::set_socket_reuseaddr(&socket, true).map_err(error)?;
+            bind(&socket, addr).map_err(error)?;
+        }
     }
     Ok(socket)
 }
@@ -84,18 +84,30 @@ pub(super) fn start_listening(socket: &OwnedFd, backlog: usize) -> Result<()> {
 }
 
 /// The next connection, with our address and the peer's. It is without delay as the listener is.
-pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
+/// `local` is our address where the listener has one, and not all of them.
+pub(super) fn accept(
+    listener: &OwnedFd,
+    local: Option<SocketAddr>,
+) -> rustix::io::Result<(OwnedFd, SocketAddr, SocketAddr)> {
     let (socket, peer) = acceptfrom_with(listener, FLAGS)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or(Errno::CONNABORTED)?;
-    let local = local(&socket)?;
+    let local = match local {
+        Some(local) => local,
+        None => self::local(&socket)?,
+    };
     Ok((socket, local, peer))
 }
 
 /// A socket that is being connected from `source`, if given, to `dest`.
 pub(super) fn start_connecting(source: Option<SocketAddr>, dest: &SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = stream(dest)?;
-    if let Some(source) = source.filter(|source| source.is_ipv4() == dest.is_ipv4()) {
-        if source.port() == 0 {
+    // To an address of its own, a host connects from that one.
+    let needless = |source: &SocketAddr| source.port() == 0 && source.ip() == dest.ip();
+    let source = source.filter(|source| source.is_ipv4() == dest.is_ipv4() && !needless(source));
+    if let Some(source) = source {
+        if source.port() != 0 {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+        } else {
             // A port is then found when the destination is known: far more are free, and it is quick
             // even with many connections that have just ended.
             let no_port = nix::sys::socket::sockopt::IpBindAddressNoPort;
@@ -118,13 +130,13 @@ pub(super) enum Connecting {
 }
 
 pub(super) fn connecting(socket: &OwnedFd) -> Connecting {
-    match (getpeername(socket), local(socket)) {
-        (Ok(_), Ok(local)) => Connecting::Done(local),
-        (Err(Errno::NOTCONN), _) => match sockopt::socket_error(socket) {
+    match getpeername(socket).and_then(|_| local(socket)) {
+        Ok(local) => Connecting::Done(local),
+        Err(Errno::NOTCONN) => match sockopt::socket_error(socket) {
             Ok(Ok(())) => Connecting::Pending,
             Ok(Err(errno)) | Err(errno) => Connecting::Failed(errno),
         },
-        (Err(errno), _) | (_, Err(errno)) => Connecting::Failed(errno),
+        Err(errno) => Connecting::Failed(errno),
     }
 }
 
@@ -212,24 +224,24 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
 /// Up to so many bytes, copying the pieces of a write together costs less than to list them.
 pub(super) const JOIN: usize = 2048;
 
-/// Writes what it can; never a SIGPIPE. `joined` is scratch memory.
-pub(super) fn send(socket: impl AsFd, pieces: &[&[u8]], joined: &mut Vec<u8>) -> rustix::io::Result<usize> {
-    let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-    if total <= JOIN {
-        joined.clear();
-        pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
-        return rustix::net::send(socket, joined, SendFlags::NOSIGNAL);
-    }
-    let pieces: SmallVec<[IoSlice<'_>; 16]> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-    sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+/// Writes what it can; never a SIGPIPE.
+pub(super) fn send(socket: impl AsFd, bytes: &[u8]) -> rustix::io::Result<usize> {
+    rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)
+}
+
+/// Writes what it can of the pieces; never a SIGPIPE.
+pub(super) fn send_all(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+}
+
+/// Reads what there is.
+pub(super) fn recv(socket: impl AsFd, bytes: &mut [u8]) -> rustix::io::Result<usize> {
+    rustix::net::recv(socket, bytes, RecvFlags::empty()).map(|(count, _)| count)
 }
 
 /// Reads what there is, into the pieces in order.
-pub(super) fn recv(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
-    match pieces {
-        [only] => rustix::net::recv(socket, &mut **only, RecvFlags::empty()).map(|(count, _)| count),
-        pieces => rustix::io::readv(socket, pieces),
-    }
+pub(super) fn recv_all(socket: impl AsFd, pieces: &mut [IoSliceMut<'_>]) -> rustix::io::Result<usize> {
+    rustix::io::readv(socket, pieces)
 }
 
 /// Ends the outgoing stream, after what was sent.
@@ -238,11 +250,11 @@ pub(super) fn finish(socket: &OwnedFd) {
 }
 
 /// Reads and drops what has arrived, within reason. `true`: the peer has ended its stream, or the
-/// connection broke.
-pub(super) fn discard(socket: &OwnedFd) -> bool {
-    let mut waste = [0; 4096];
-    for _ in 0..256 {
-        match rustix::net::recv(socket, &mut waste, RecvFlags::empty()) {
+/// connection broke. `waste` is scratch memory.
+pub(super) fn discard(socket: &OwnedFd, waste: &mut [u8]) -> bool {
+    for _ in 0..64 {
+        // tcp(7): "the received bytes of data to be discarded, rather than passed back".
+        match rustix::net::recv(socket, &mut *waste, RecvFlags::TRUNC) {
             Ok((1.., _)) | Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return false,
             Ok(_) | Err(_) => return true,
@@ -255,11 +267,8 @@ pub(super) fn discard(socket: &OwnedFd) -> bool {
 /// the socket, too. A listening socket stops listening.
 ///
 /// Closing a socket with input that was not read makes the kernel throw away output that the peer
-/// has not got yet. So what has arrived is read first, within reason.
-pub(super) fn close(socket: OwnedFd, unread: bool) {
-    if unread {
-        discard(&socket);
-    }
+/// has not got yet: see [`discard`].
+pub(super) fn close(socket: OwnedFd) {
     let _ = shutdown(&socket, Shutdown::Both);
 }
 
@@ -268,8 +277,8 @@ pub(super) fn reject(socket: OwnedFd, data: &[u8]) -> Result<()> {
     let message = kofi_core::connection::reject(data)?;
     // The message is the first thing on this connection: it fits into the socket's buffer. A peer
     // that is gone needs no answer.
-    let _ = send(&socket, &[&message], &mut Vec::new());
-    close(socket, false);
+    let _ = send(&socket, &message);
+    close(socket);
     Ok(())
 }
 
