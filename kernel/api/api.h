@@ -2,8 +2,9 @@
 /*
  * The C faces: what kfi_* and fi_* objects are made of.
  *
- * An object is its public structure, the handle of the Rust part's object, and what translating between the two
- * needs. All rules are the Rust part's; here are memory, tables and translations only.
+ * An object is its public structure, the handle of the Rust part's object, and what translating
+ * between the two needs. All rules are the Rust part's; here are memory, tables and translations
+ * only.
  */
 #ifndef KOFI_API_H
 #define KOFI_API_H

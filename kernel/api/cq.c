@@ -97,9 +97,11 @@ static ssize_t cq_next(struct kapi_cq *cq, void *buf, size_t count, bool wait, i
 	if (!buf && count)
 		return -EINVAL;
 	/* That format is the Rust part's own. */
-	BUILD_BUG_ON(sizeof(struct kfi_cq_data_entry) != sizeof(struct kofi_cq_entry) ||
-		     offsetof(struct kfi_cq_data_entry, data) != offsetof(struct kofi_cq_entry, data) ||
-		     offsetof(struct kfi_cq_data_entry, len) != offsetof(struct kofi_cq_entry, len));
+	BUILD_BUG_ON(sizeof(struct kfi_cq_data_entry) != sizeof(struct kofi_cq_entry));
+	BUILD_BUG_ON(offsetof(struct kfi_cq_data_entry, data) !=
+		     offsetof(struct kofi_cq_entry, data));
+	BUILD_BUG_ON(offsetof(struct kfi_cq_data_entry, len) !=
+		     offsetof(struct kofi_cq_entry, len));
 	if (cq->format == KFI_CQ_FORMAT_DATA) {
 		entries = buf;
 		return wait ? kofi_cq_sread(cq->handle, entries, count, timeout) :

@@ -61,7 +61,10 @@ static ssize_t eq_next(struct kfid_eq *pub, uint32_t *event, void *buf, size_t l
 
 	if (!event || !buf)
 		return -EINVAL;
-	/* What a connection request needs: once it has been read, it is too late to have no memory for it. */
+	/*
+	 * What a connection request needs: once it has been read, it is too late to have no memory
+	 * for it.
+	 */
 	spare = kapi_spare_get(eq);
 	if (!spare)
 		return -ENOMEM;

@@ -2,7 +2,8 @@
 /*
  * Infos: their memory, and their translation to and from the Rust part's records.
  *
- * What belongs to an info is allocated by kmalloc() piece by piece, since clients may replace pieces by their own.
+ * What belongs to an info is allocated by kmalloc() piece by piece, since clients may replace
+ * pieces by their own.
  */
 #define pr_fmt(fmt) "kofi: " fmt
 
@@ -170,7 +171,10 @@ struct kfi_info *kfi_dupinfo(const struct kfi_info *info)
 	if (!copy)
 		return NULL;
 	atomic_long_inc(&alive);
-	/* Nothing of the original may be left in the copy, for a failure frees all that the copy points to. */
+	/*
+	 * Nothing of the original may be left in the copy, for a failure frees all that the copy
+	 * points to.
+	 */
 	copy->next = NULL;
 	whole = dup_to(&copy->src_addr, info->src_addr, info->src_addrlen);
 	whole &= dup_to(&copy->dest_addr, info->dest_addr, info->dest_addrlen);

@@ -4,6 +4,8 @@
 
 #include "api.h"
 
+typedef int (*post_fn)(struct kofi_ep *ep, const struct kofi_op *op);
+
 static struct kofi_ep *handle(struct kfid_ep *ep)
 {
 	return container_of(ep, struct kapi_ep, pub)->handle;
@@ -37,7 +39,7 @@ int kapi_buffer_in(struct kofi_memory *memory, struct kvec *segment, const void 
 	return kapi_memory_in(memory, KFI_KVEC, segment, len ? 1 : 0);
 }
 
-static ssize_t post_buffer(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_buffer(struct kfid_ep *ep, post_fn post,
 			   const void *buf, size_t len, uint64_t flags, uint64_t data,
 			   void *context)
 {
@@ -53,7 +55,7 @@ static ssize_t post_buffer(struct kfid_ep *ep, int (*post)(struct kofi_ep *, con
 	return error ?: post(handle(ep), &op);
 }
 
-static ssize_t post_pieces(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_pieces(struct kfid_ep *ep, post_fn post,
 			   enum kfi_iov_type type, const void *pieces, size_t count, void *context)
 {
 	struct kofi_op op = { .context = (uintptr_t)context, .default_flags = 1 };
@@ -62,7 +64,7 @@ static ssize_t post_pieces(struct kfid_ep *ep, int (*post)(struct kofi_ep *, con
 	return error ?: post(handle(ep), &op);
 }
 
-static ssize_t post_msg(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_msg(struct kfid_ep *ep, post_fn post,
 			const struct kfi_msg *msg, uint64_t flags)
 {
 	struct kofi_op op = { .flags = flags };

@@ -2,9 +2,9 @@
 /*
  * The memory of objects, and what becomes of closed ones.
  *
- * Clients reach an object through tables that lie in it, so nothing can be checked once its memory has been given to
- * somebody else. Therefore the memory of the last closed objects is kept, with tables in which nothing is there: who
- * closes or uses one of them again gets an error.
+ * Clients reach an object through tables that lie in it, so nothing can be checked once its memory
+ * has been given to somebody else. Therefore the memory of the last closed objects is kept, with
+ * tables in which nothing is there: who closes or uses one of them again gets an error.
  */
 #define pr_fmt(fmt) "kofi: " fmt
 
@@ -22,7 +22,10 @@ static unsigned int next_grave;
 
 static atomic_long_t alive = ATOMIC_LONG_INIT(0);
 
-/* Zeroed memory of an object, or of what a call needs. NOIO, as tasks that write memory out are clients, too. */
+/*
+ * Zeroed memory of an object, or of what a call needs. NOIO, as tasks that write memory out are
+ * clients, too.
+ */
 void *kapi_alloc(size_t size)
 {
 	void *memory = kzalloc(size, GFP_NOIO);

@@ -2,8 +2,9 @@
 /*
  * Providers: which there are, and who uses them.
  *
- * The core, not the provider, keeps a provider's module from being removed: during each call into it, and while a
- * fabric of it is open. For that an open fabric's table of operations is one of ours, whose close comes here.
+ * The core, not the provider, keeps a provider's module from being removed: during each call into
+ * it, and while a fabric of it is open. For that an open fabric's table of operations is one of
+ * ours, whose close comes here.
  */
 #define pr_fmt(fmt) "kofi: " fmt
 
@@ -64,7 +65,9 @@ static struct entry *find(const char *name)
 
 static int check_version(uint32_t version)
 {
-	if (version && (KFI_MAJOR(version) != KFI_MAJOR_VERSION || KFI_VERSION_LT(kfi_version(), version)))
+	if (!version)
+		return 0;
+	if (KFI_MAJOR(version) != KFI_MAJOR_VERSION || KFI_VERSION_LT(kfi_version(), version))
 		return -ENOSYS;
 	return 0;
 }

@@ -2,8 +2,9 @@
 /*
  * Connection requests: what the handle of a KFI_CONNREQ info points to.
  *
- * Clients hand these pointers back at any time, also when they are used up. So a pointer is only compared with those
- * of the fabric's requests, and never followed. Closing one (kfi_close(info->handle)) refuses the request.
+ * Clients hand these pointers back at any time, also when they are used up. So a pointer is only
+ * compared with those of the fabric's requests, and never followed. Closing one
+ * (kfi_close(info->handle)) refuses the request.
  */
 #include "api.h"
 

@@ -4,12 +4,14 @@
 
 #include "api.h"
 
+typedef int (*post_fn)(struct kofi_ep *ep, const struct kofi_op *op);
+
 static struct kofi_ep *handle(struct kfid_ep *ep)
 {
 	return container_of(ep, struct kapi_ep, pub)->handle;
 }
 
-static ssize_t post_buffer(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_buffer(struct kfid_ep *ep, post_fn post,
 			   const void *buf, size_t len, uint64_t addr, uint64_t key,
 			   uint64_t flags, uint64_t data, void *context)
 {
@@ -28,7 +30,7 @@ static ssize_t post_buffer(struct kfid_ep *ep, int (*post)(struct kofi_ep *, con
 	return error ?: post(handle(ep), &op);
 }
 
-static ssize_t post_kvec(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_kvec(struct kfid_ep *ep, post_fn post,
 			 const struct kvec *iov, size_t count, uint64_t addr, uint64_t key,
 			 void *context)
 {
@@ -49,7 +51,7 @@ static ssize_t post_kvec(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const
 	return post(handle(ep), &op);
 }
 
-static ssize_t post_bvec(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_bvec(struct kfid_ep *ep, post_fn post,
 			 const struct bio_vec *biov, size_t count, uint64_t addr, uint64_t key,
 			 void *context)
 {
@@ -70,7 +72,7 @@ static ssize_t post_bvec(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const
 	return post(handle(ep), &op);
 }
 
-static ssize_t post_msg(struct kfid_ep *ep, int (*post)(struct kofi_ep *, const struct kofi_op *),
+static ssize_t post_msg(struct kfid_ep *ep, post_fn post,
 			const struct kfi_msg_rma *msg, uint64_t flags)
 {
 	struct kofi_op op = { .flags = flags };

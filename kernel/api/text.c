@@ -21,7 +21,9 @@ const char *kfi_strerror(int errnum)
 }
 EXPORT_SYMBOL(kfi_strerror);
 
-/* An info that has one part: what kfi_info has, the Rust part takes as parts of its own structure. */
+/*
+ * An info that has one part: what kfi_info has, the Rust part takes as parts of its own structure.
+ */
 static int part_tostr(char *text, const void *data, enum kfi_type type)
 {
 	struct kfi_info whole = {};

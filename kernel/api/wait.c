@@ -71,8 +71,9 @@ int kapi_wait_in(u32 wait_obj, struct kfid_wait *pub, u32 *obj, struct kofi_wait
 		return -EINVAL;
 	if (wait_obj == KFI_WAIT_QUEUE)
 		return -ENOSYS;
-	BUILD_BUG_ON((int)KFI_WAIT_NONE != KOFI_WAIT_NONE || (int)KFI_WAIT_UNSPEC != KOFI_WAIT_UNSPEC ||
-		     (int)KFI_WAIT_SET != KOFI_WAIT_SET);
+	BUILD_BUG_ON((int)KFI_WAIT_NONE != KOFI_WAIT_NONE);
+	BUILD_BUG_ON((int)KFI_WAIT_UNSPEC != KOFI_WAIT_UNSPEC);
+	BUILD_BUG_ON((int)KFI_WAIT_SET != KOFI_WAIT_SET);
 	*obj = wait_obj;
 	if (!pub)
 		return 0;

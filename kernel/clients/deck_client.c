@@ -2,8 +2,9 @@
 /*
  * deck_client - a client of deck_server
  *
- * It connects with private data, sends messages of growing sizes, compares what comes back, and shuts down. All of that
- * happens while it is loaded: insmod fails if something did not work, and the log says what.
+ * It connects with private data, sends messages of growing sizes, compares what comes back, and
+ * shuts down. All of that happens while it is loaded: insmod fails if something did not work, and
+ * the log says what.
  *
  *   insmod deck_client.ko address=192.0.2.7 port=18500
  */

@@ -2,9 +2,10 @@
 /*
  * deck_server - the server of the deck of 2015, slides 3 to 8, and what comes after them
  *
- * It listens, takes one connection after the other, and sends back each message that comes. The first half is in both
- * layers of names: deck_setup() and deck_request() with fi_*, as on the slides; kfi_setup() and kfi_request() with the
- * kfi_* of kfabric. The second half, from the accepted request on, is the same for both.
+ * It listens, takes one connection after the other, and sends back each message that comes. The
+ * first half is in both layers of names: deck_setup() and deck_request() with fi_*, as on the
+ * slides; kfi_setup() and kfi_request() with the kfi_* of kfabric. The second half, from the
+ * accepted request on, is the same for both.
  *
  *   insmod deck_server.ko address=192.0.2.7 port=18500 names=fi
  */

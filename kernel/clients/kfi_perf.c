@@ -2,12 +2,13 @@
 /*
  * kfi_perf - kfi_* against plain kernel sockets, in one run
  *
- * Two threads of this machine exchange messages over TCP, by kfi_* and by kernel_sendmsg() and kernel_recvmsg() in
- * turn: small ones to and fro, and large ones in one direction. The best of several rounds counts. All of that happens
- * while the module is loaded; the log has a line for each comparison:
+ * Two threads of this machine exchange messages over TCP, by kfi_* and by kernel_sendmsg() and
+ * kernel_recvmsg() in turn: small ones to and fro, and large ones in one direction. The best of
+ * several rounds counts. All of that happens while the module is loaded; the log has a line for
+ * each comparison:
  *
  *   kfi_perf: ping-pong 64 bytes: kfi 21034 ns, sockets 20120 ns, ratio 1.045 (smaller is better)
- *   kfi_perf: stream 1048576 bytes: kfi 2104 MB/s, sockets 2210 MB/s, ratio 0.952 (larger is better)
+ * kfi_perf: stream 1048576 bytes: kfi 2104 MB/s, sockets 2210 MB/s, ratio 0.952 (larger is better)
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

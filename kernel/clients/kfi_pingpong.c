@@ -2,18 +2,20 @@
 /*
  * kfi_pingpong - latency, with libfabric's fi_pingpong, `kofi pingpong` or itself as the peer
  *
- * It does what `fi_pingpong -p tcp -e msg` does, in either role. Both sides need the same number of iterations and
- * the same size, since they do not tell each other:
+ * It does what `fi_pingpong -p tcp -e msg` does, in either role. Both sides need the same number of
+ * iterations and the same size, since they do not tell each other:
  *
  *   insmod kfi_pingpong.ko role=server address=192.0.2.7 size=64 iterations=1000
  *   fi_pingpong -p tcp -e msg -S 64 -I 1000 192.0.2.7
  *
- * As a client it runs while it is loaded, as a server in a thread, for one client, which ends when the module is
- * removed. Removing it earlier takes until the present step has ended, at most 20 seconds.
+ * As a client it runs while it is loaded, as a server in a thread, for one client, which ends when
+ * the module is removed. Removing it earlier takes until the present step has ended, at most 20
+ * seconds.
  *
- * The peers have a control channel, a plain TCP connection. On it the server tells where its endpoint listens (length
- * as 32 bits big endian, address format as 32 bits of the host, address), and before the messages the client says
- * "q", the server "a"; behind them the client says how many it got, in ten bytes, and the server "cnt ok".
+ * The peers have a control channel, a plain TCP connection. On it the server tells where its
+ * endpoint listens (length as 32 bits big endian, address format as 32 bits of the host, address),
+ * and before the messages the client says "q", the server "a"; behind them the client says how many
+ * it got, in ten bytes, and the server "cnt ok".
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -156,7 +158,8 @@ static int send_one(struct link *link, const void *buf)
 
 	if (size < link->info->tx_attr->inject_size)
 		return kfi_inject(link->ep, buf, size, 0);
-	return (int)kfi_send(link->ep, buf, size, NULL, 0, NULL) ?: link_complete(link->tx_cq, &done);
+	return (int)kfi_send(link->ep, buf, size, NULL, 0, NULL) ?:
+	       link_complete(link->tx_cq, &done);
 }
 
 /* Waits for a message, and makes room for the next one. */

@@ -2,8 +2,8 @@
 /*
  * link.h - a connection with two completion queues, for the measuring clients
  *
- * All functions: process context, may sleep; 0 or a negative error number. After an error, link_close() frees what
- * there is.
+ * All functions: process context, may sleep; 0 or a negative error number. After an error,
+ * link_close() frees what there is.
  */
 #ifndef KOFI_CLIENT_LINK_H
 #define KOFI_CLIENT_LINK_H

@@ -2,11 +2,13 @@
 /*
  * kfi_selftest - the C faces, from a client's side
  *
- * Runs while it is loaded, over the loopback interface, which has to be up, and prints a line for each thing it looks
- * at: "ok NAME" or "not ok NAME: wanted A, got B". insmod fails if one line is not ok.
+ * Runs while it is loaded, over the loopback interface, which has to be up, and prints a line for
+ * each thing it looks at: "ok NAME" or "not ok NAME: wanted A, got B". insmod fails if one line is
+ * not ok.
  *
- * Wrong uses are in wrong_use.h, and are tried by both layers of names. Here are the objects themselves: that no
- * table has a gap, that what is not supported says so, and that each operation does its work.
+ * Wrong uses are in wrong_use.h, and are tried by both layers of names. Here are the objects
+ * themselves: that no table has a gap, that what is not supported says so, and that each operation
+ * does its work.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -2,14 +2,15 @@
 /*
  * fabric.h - fi_*: the calls with the names and signatures of the deck of 2015, and of libfabric
  *
- * "Kernel Open Fabrics Interface Server End point setup" (March 2015) shows these calls. The headers of this directory
- * are a layer of names: a struct fid_pep is a struct kfid_pep, an fi_info is a kfi_info, FI_MSG is KFI_MSG, and each
- * fi_* call is the kfi_* call of the same name, whose description, with context, ownership and errors, holds. What
- * differs is said here: fi_eq_open() and fi_cq_open() have no handler argument. Both layers can be used in one
- * file, for the same objects.
+ * "Kernel Open Fabrics Interface Server End point setup" (March 2015) shows these calls. The
+ * headers of this directory are a layer of names: a struct fid_pep is a struct kfid_pep, an fi_info
+ * is a kfi_info, FI_MSG is KFI_MSG, and each fi_* call is the kfi_* call of the same name, whose
+ * description, with context, ownership and errors, holds. What differs is said here: fi_eq_open()
+ * and fi_cq_open() have no handler argument. Both layers can be used in one file, for the same
+ * objects.
  *
- * "struct fid" can only be had by a macro that is there when kfabric.h is read (a macro for fid would hit the members
- * of that name): so a file that uses both layers includes this one first.
+ * "struct fid" can only be had by a macro that is there when kfabric.h is read (a macro for fid
+ * would hit the members of that name): so a file that uses both layers includes this one first.
  */
 #ifndef _FI_FABRIC_H_
 #define _FI_FABRIC_H_

@@ -19,7 +19,8 @@
  * @fabric: in which fabric
  * @info: the application's choice of fi_getinfo()'s
  * @pep: where the passive endpoint goes
- * @context: of the passive endpoint, to be found in its FI_CONNREQ events; also a number, as on slide 8
+ * @context: of the passive endpoint, to be found in its FI_CONNREQ events; also a number, as on
+ *	slide 8
  *
  * Context: Process context, may sleep.
  * Return: as kfi_passive_ep().

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * fi_eq.h - event queues, completion queues, counters and wait sets under their fi_* names, see kfi_eq.h
+ * fi_eq.h - event queues, completion queues, counters and wait sets under their fi_* names, see
+ * kfi_eq.h
  */
 #ifndef _FI_EQ_H_
 #define _FI_EQ_H_

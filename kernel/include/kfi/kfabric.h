@@ -2,17 +2,21 @@
 /*
  * kfabric.h - the object model: infos, fabrics, and what all objects have in common
  *
- * Names, signatures, values and the order of members are those of kfabric 1.7, so that clients of kfabric compile
- * without change. What differs is said where it does: more is checked, and every entry of an operation table is there.
+ * Names, signatures, values and the order of members are those of kfabric 1.7, so that clients of
+ * kfabric compile without change. What differs is said where it does: more is checked, and every
+ * entry of an operation table is there.
  *
  * Rules for all calls, unless a call's own description says otherwise:
  *
- * - Context: process context, may sleep, no locks held that a queue's handler takes. Posting (send, receive, read,
- *   write) and reading of queues do not allocate, but take mutexes: they are not for interrupts or softirqs either.
+ * - Context: process context, may sleep, no locks held that a queue's handler takes. Posting (send,
+ *   receive, read, write) and reading of queues take mutexes, too: they are not for interrupts or
+ *   softirqs either.
  * - An object that a call returns belongs to the caller, until kfi_close() of it succeeds.
- * - Attributes, infos, addresses and names are only read during the call; nobody keeps pointers to them.
- * - Wrong use answers an error and changes nothing: no table entry is NULL, NULL attributes mean the defaults where
- *   there are such and are -EINVAL elsewhere, and objects of the wrong class are -EINVAL.
+ * - Attributes, infos, addresses and names are only read during the call; nobody keeps pointers to
+ *   them.
+ * - Wrong use answers an error and changes nothing: no table entry is NULL, NULL attributes mean
+ *   the defaults where there are such and are -EINVAL elsewhere, and objects of the wrong class are
+ *   -EINVAL.
  */
 #ifndef _KFABRIC_H_
 #define _KFABRIC_H_
@@ -111,8 +115,8 @@ typedef struct kfid *kfid_t;
 #define KFI_TAGGED_MULTI_RECV	(1ULL << 31)
 
 /*
- * Units of the timeout of kfi_eq_sread(), from the deck of 2015; kfabric and libfabric use neither bit. Without one of
- * them the timeout is in milliseconds; both at once are -EINVAL.
+ * Units of the timeout of kfi_eq_sread(), from the deck of 2015; kfabric and libfabric use neither
+ * bit. Without one of them the timeout is in milliseconds; both at once are -EINVAL.
  */
 #define KFI_TIME_US		(1ULL << 37)
 #define KFI_TIME_MS		(1ULL << 38)
@@ -220,15 +224,17 @@ enum {
 };
 
 /**
- * enum kfi_iov_type - which member of the union in kfi_msg, kfi_msg_rma, kfi_msg_tagged and kfi_mr_attr counts
+ * enum kfi_iov_type - which member of the union in kfi_msg, kfi_msg_rma, kfi_msg_tagged and
+ * kfi_mr_attr counts
  * @KFI_KVEC: struct kvec, kernel virtual addresses
  * @KFI_BVEC: struct bio_vec, pages
  *
  * 0 is none of them: a structure that was only zeroed is -EINVAL.
  *
- * kfabric also has KFI_SGL (3), for scatterlists that the caller has mapped for DMA with the device of the domain.
- * A provider without a device has no use for them. The name is left out on purpose, so that clients which look for it
- * when they are configured pass pages instead; the value 3, and the calls with a scatterlist, answer -ENOSYS.
+ * kfabric also has KFI_SGL (3), for scatterlists that the caller has mapped for DMA with the device
+ * of the domain. A provider without a device has no use for them. The name is left out on purpose,
+ * so that clients which look for it when they are configured pass pages instead; the value 3, and
+ * the calls with a scatterlist, answer -ENOSYS.
  */
 enum kfi_iov_type {
 	KFI_KVEC = 1,
@@ -370,17 +376,19 @@ struct kfi_fabric_attr {
  * @dest_addrlen: bytes of @dest_addr
  * @src_addr: the local address, or NULL
  * @dest_addr: the peer's address, or NULL
- * @handle: of a KFI_CONNREQ event: the request, for kfi_endpoint() or kfi_reject(). Consumed by a successful
- *	kfi_accept() and by kfi_reject(); copied as it is by kfi_dupinfo(), and not touched by kfi_freeinfo()
+ * @handle: of a KFI_CONNREQ event: the request, for kfi_endpoint() or kfi_reject(). Consumed by a
+ *	successful kfi_accept() and by kfi_reject(); copied as it is by kfi_dupinfo(), and not
+ *	touched by kfi_freeinfo()
  * @tx_attr: of the sending side
  * @rx_attr: of the receiving side
  * @ep_attr: of the endpoint
  * @domain_attr: of the domain
  * @fabric_attr: of the fabric
  *
- * Everything that an info from kfi_getinfo(), kfi_allocinfo(), kfi_dupinfo() or an event points to belongs to it and
- * was allocated by kmalloc(): kfi_freeinfo() frees it. Clients may replace members by what they allocated likewise.
- * The objects @handle, @domain_attr->domain and @fabric_attr->fabric are only named.
+ * Everything that an info from kfi_getinfo(), kfi_allocinfo(), kfi_dupinfo() or an event points to
+ * belongs to it and was allocated by kmalloc(): kfi_freeinfo() frees it. Clients may replace
+ * members by what they allocated likewise. The objects @handle, @domain_attr->domain and
+ * @fabric_attr->fabric are only named.
  */
 struct kfi_info {
 	struct kfi_info		*next;
@@ -430,11 +438,12 @@ struct kfi_wait_attr;
  * @cq: the queue
  * @context: the context with which it was opened
  *
- * The handler is armed when the queue is opened. It is called once, and armed again by a read that finds the queue
- * empty (-EAGAIN). If a completion came in between, that read arms it and it is called at once: none is missed.
+ * The handler is armed when the queue is opened. It is called once, and armed again by a read that
+ * finds the queue empty (-EAGAIN). If a completion came in between, that read arms it and it is
+ * called at once: none is missed.
  *
- * Context: Process context, from a workqueue; no locks are held. It may read its queue and post operations. It must
- * not close the queue that it is called for.
+ * Context: Process context, from a workqueue; no locks are held. It may read its queue and post
+ * operations. It must not close the queue that it is called for.
  */
 typedef void (*kfi_comp_handler)(struct kfid_cq *cq, void *context);
 
@@ -447,7 +456,10 @@ typedef void (*kfi_comp_handler)(struct kfid_cq *cq, void *context);
  */
 typedef void (*kfi_event_handler)(struct kfid_eq *eq, void *context);
 
-/* A flag of kfi_ep_bind() for completion queues: completions of operations with KFI_COMPLETION only. */
+/*
+ * A flag of kfi_ep_bind() for completion queues: completions of operations with KFI_COMPLETION
+ * only.
+ */
 #define KFI_SELECTIVE_COMPLETION	(1ULL << 59)
 
 /* Operations of every object. Clients use the inline functions. */
@@ -488,8 +500,9 @@ struct kfid {
  * The network namespace is the caller's.
  *
  * Context: Process context, may sleep.
- * Return: 0; -ENODATA when nothing fits; -ENODEV when the hints name a provider that is not registered; -ENOSYS for
- * a version above kfi_version() or of another major; -EINVAL for bad arguments; -KFI_EBADFLAGS; -ENOMEM.
+ * Return: 0; -ENODATA when nothing fits; -ENODEV when the hints name a provider that is not
+ * registered; -ENOSYS for a version above kfi_version() or of another major; -EINVAL for bad
+ * arguments; -KFI_EBADFLAGS; -ENOMEM.
  */
 int kfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		struct kfi_info *hints, struct kfi_info **info);
@@ -498,7 +511,8 @@ int kfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
  * kfi_freeinfo() - free a list of infos
  * @info: the first one, or NULL
  *
- * Context: Any that may call kfree(). What an info names is not touched: not its handle, fabric or domain.
+ * Context: Any that may call kfree(). What an info names is not touched: not its handle, fabric or
+ * domain.
  */
 void kfi_freeinfo(struct kfi_info *info);
 
@@ -544,16 +558,19 @@ struct kfid_fabric {
  * @fabric: where the fabric goes
  * @context: the client's
  *
- * The fabric, and all that is opened in it, works in the caller's network namespace. As long as it is open, the
- * provider's module cannot be removed.
+ * The fabric, and all that is opened in it, works in the caller's network namespace. As long as it
+ * is open, the provider's module cannot be removed.
  *
  * Context: Process context, may sleep.
- * Return: 0; -ENODEV when no such provider is registered; -ENODATA when the provider has no such network; -EINVAL
- * without @attr or provider name; -ENOMEM.
+ * Return: 0; -ENODEV when no such provider is registered; -ENODATA when the provider has no such
+ * network; -EINVAL without @attr or provider name; -ENOMEM.
  */
 int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric, void *context);
 
-/* Whether a table has an operation: those of this module have all, those of others may be older or have gaps. */
+/*
+ * Whether a table has an operation: those of this module have all, those of others may be older or
+ * have gaps.
+ */
 #define KFI_CHECK_OP(ops, opstype, op)	\
 	((ops)->size > offsetof(opstype, op) && (ops)->op)
 
@@ -561,15 +578,16 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric, void *
  * kfi_close() - end an object
  * @fid: the object; NULL is -EINVAL
  *
- * Children are closed before their parents, and what is bound before what it is bound to. Closing an endpoint ends
- * its connection, and completes what is pending with -ECANCELED before it returns. Closing a queue waits for a
- * handler of it that is running.
+ * Children are closed before their parents, and what is bound before what it is bound to. Closing
+ * an endpoint ends its connection, and completes what is pending with -ECANCELED before it returns.
+ * Closing a queue waits for a handler of it that is running.
  *
- * The memory of closed objects of this module is kept for a while: closing one again is -EINVAL as long as not
- * many others were closed meanwhile.
+ * The memory of closed objects of this module is kept for a while: closing one again is -EINVAL as
+ * long as not many others were closed meanwhile.
  *
  * Context: Process context, may sleep; not from a handler of the same object.
- * Return: 0; -EBUSY while something needs the object, which is then unchanged; -EINVAL for a closed object.
+ * Return: 0; -EBUSY while something needs the object, which is then unchanged; -EINVAL for a closed
+ * object.
  */
 static inline int kfi_close(struct kfid *fid)
 {
@@ -624,7 +642,8 @@ enum {
  * Of this module's objects, endpoints know KFI_ENABLE and passive endpoints KFI_BACKLOG.
  *
  * Context: Process context, may sleep.
- * Return: 0; -ENOSYS for other commands; -EINVAL without a needed @arg; what the command itself answers.
+ * Return: 0; -ENOSYS for other commands; -EINVAL without a needed @arg; what the command itself
+ * answers.
  */
 static inline int kfi_control(struct kfid *fid, int command, void *arg)
 {
@@ -697,8 +716,8 @@ enum kfi_type {
  * @datatype: what it is
  *
  * Context: Process context; may be called from several tasks at once.
- * Return: a text that is valid until this function has been called eight more times, by whomever; long texts are
- * cut. An empty text for NULL and for what is no kfi_type.
+ * Return: a text that is valid until this function has been called eight more times, by whomever;
+ * long texts are cut. An empty text for NULL and for what is no kfi_type.
  */
 char *kfi_tostr(const void *data, enum kfi_type datatype);
 
@@ -742,7 +761,10 @@ static inline void kfi_freeparams(struct kfi_param *params)
 
 #ifndef KFABRIC_DIRECT
 
-/* What an operation's context points to where the mode is KFI_CONTEXT, which this module never asks for */
+/*
+ * What an operation's context points to where the mode is KFI_CONTEXT, which this module never asks
+ * for
+ */
 struct kfi_context {
 	void			*internal[4];
 };

@@ -140,7 +140,8 @@ static inline ssize_t kfi_atomicv(struct kfid_ep *ep, const struct kfi_ioc *iov,
 				  size_t count, kfi_addr_t dest_addr, uint64_t addr, uint64_t key,
 				  enum kfi_datatype datatype, enum kfi_op op, void *context)
 {
-	return ep->atomic->writev(ep, iov, desc, count, dest_addr, addr, key, datatype, op, context);
+	return ep->atomic->writev(ep, iov, desc, count, dest_addr, addr, key, datatype, op,
+				  context);
 }
 
 /**

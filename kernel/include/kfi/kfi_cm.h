@@ -2,10 +2,10 @@
 /*
  * kfi_cm.h - connection management
  *
- *   server: kfi_passive_ep, kfi_pep_bind, kfi_listen, then for each KFI_CONNREQ event kfi_endpoint with the event's
- *           info and kfi_accept, or kfi_reject
- *   client: kfi_endpoint, kfi_ep_bind, kfi_connect
- *   both:   a KFI_CONNECTED event, or an error entry; at the end one KFI_SHUTDOWN event, the endpoint's last
+ * server: kfi_passive_ep, kfi_pep_bind, kfi_listen, then for each KFI_CONNREQ event kfi_endpoint
+ * with the event's info and kfi_accept, or kfi_reject client: kfi_endpoint, kfi_ep_bind,
+ * kfi_connect both: a KFI_CONNECTED event, or an error entry; at the end one KFI_SHUTDOWN event,
+ * the endpoint's last
  */
 #ifndef _KFI_CM_H_
 #define _KFI_CM_H_
@@ -91,7 +91,8 @@ static inline int kfi_getname(struct kfid *fid, void *addr, size_t *addrlen)
  * @addrlen: room there; afterwards the address's size
  *
  * Context: Process context, may sleep.
- * Return: 0; -ENOTCONN before the connection; -KFI_ETOOSMALL when only the beginning had room; -EINVAL.
+ * Return: 0; -ENOTCONN before the connection; -KFI_ETOOSMALL when only the beginning had room;
+ * -EINVAL.
  */
 static inline int kfi_getpeer(struct kfid_ep *ep, void *addr, size_t *addrlen)
 {
@@ -105,7 +106,8 @@ static inline int kfi_getpeer(struct kfid_ep *ep, void *addr, size_t *addrlen)
  * Requests come as KFI_CONNREQ events. While the queue is full, none are taken in.
  *
  * Context: Process context, may sleep.
- * Return: 0; -KFI_ENOEQ without an event queue; -EINVAL when it listens already; -EADDRINUSE and the like.
+ * Return: 0; -KFI_ENOEQ without an event queue; -EINVAL when it listens already; -EADDRINUSE and
+ * the like.
  */
 static inline int kfi_listen(struct kfid_pep *pep)
 {
@@ -120,9 +122,9 @@ static inline int kfi_listen(struct kfid_pep *pep)
  * @paramlen: its size, up to what KFI_OPT_CM_DATA_SIZE tells
  *
  * Context: Process context, may sleep, but does not wait for the connection.
- * Return: 0 when it has begun: the event queue tells how it went; -EINVAL for a second time, on an endpoint made for
- * a request, without any address, or with too much data; -KFI_ENOEQ, -KFI_ENOCQ when a queue is missing;
- * -KFI_EOPBADSTATE after a failed attempt.
+ * Return: 0 when it has begun: the event queue tells how it went; -EINVAL for a second time, on an
+ * endpoint made for a request, without any address, or with too much data; -KFI_ENOEQ, -KFI_ENOCQ
+ * when a queue is missing; -KFI_EOPBADSTATE after a failed attempt.
  */
 static inline int kfi_connect(struct kfid_ep *ep, const void *addr, const void *param,
 			      size_t paramlen)
@@ -137,9 +139,9 @@ static inline int kfi_connect(struct kfid_ep *ep, const void *addr, const void *
  * @paramlen: its size
  *
  * Context: Process context, may sleep.
- * Return: 0: KFI_CONNECTED or an error entry follows, and the request's handle is used up; -EINVAL for a second time,
- * on an endpoint not made for a request, or with too much data; -KFI_ENOEQ, -KFI_ENOCQ. A failed call keeps the
- * request: it can still be rejected.
+ * Return: 0: KFI_CONNECTED or an error entry follows, and the request's handle is used up; -EINVAL
+ * for a second time, on an endpoint not made for a request, or with too much data; -KFI_ENOEQ,
+ * -KFI_ENOCQ. A failed call keeps the request: it can still be rejected.
  */
 static inline int kfi_accept(struct kfid_ep *ep, const void *param, size_t paramlen)
 {
@@ -154,7 +156,8 @@ static inline int kfi_accept(struct kfid_ep *ep, const void *param, size_t param
  * @paramlen: its size
  *
  * Context: Process context, may sleep.
- * Return: 0: the handle is used up; -EINVAL for a handle that is used up or none, or with too much data.
+ * Return: 0: the handle is used up; -EINVAL for a handle that is used up or none, or with too much
+ * data.
  */
 static inline int kfi_reject(struct kfid_pep *pep, kfid_t connreq, const void *param,
 			     size_t paramlen)

@@ -2,8 +2,8 @@
 /*
  * kfi_cxi_ext.h - what clients of kfabric's cxi provider compile with
  *
- * No provider of this module has these operations: kfi_open_ops() of their names answers -ENOSYS, which clients take
- * as "not there".
+ * No provider of this module has these operations: kfi_open_ops() of their names answers -ENOSYS,
+ * which clients take as "not there".
  */
 #ifndef _KFI_CXI_EXT_H_
 #define _KFI_CXI_EXT_H_

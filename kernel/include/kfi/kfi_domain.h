@@ -69,7 +69,8 @@ struct kfid_mr {
  * @mr_biov: with KFI_BVEC
  * @mr_sgl: not supported
  * @iov_count: pieces, up to kfi_domain_attr.mr_iov_limit
- * @access: what it is for: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ, KFI_REMOTE_WRITE
+ * @access: what it is for: KFI_SEND, KFI_RECV, KFI_READ, KFI_WRITE, KFI_REMOTE_READ,
+ *	KFI_REMOTE_WRITE
  * @offset: 0
  * @requested_key: the key, unless the domain chooses keys (KFI_MR_PROV_KEY)
  * @context: the client's
@@ -231,7 +232,8 @@ static inline int kfi_domain_bind(struct kfid_domain *domain, struct kfid *fid, 
  * @context: given to the handler
  *
  * Context: Process context, may sleep.
- * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not supported; -ENOMEM.
+ * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not
+ * supported; -ENOMEM.
  */
 static inline int kfi_cq_open(struct kfid_domain *domain, struct kfi_cq_attr *attr,
 			      struct kfid_cq **cq, kfi_comp_handler comp_handler, void *context)
@@ -247,7 +249,8 @@ static inline int kfi_cq_open(struct kfid_domain *domain, struct kfi_cq_attr *at
  * @context: the client's
  *
  * Context: Process context, may sleep.
- * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not supported; -ENOMEM.
+ * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not
+ * supported; -ENOMEM.
  */
 static inline int kfi_cntr_open(struct kfid_domain *domain, struct kfi_cntr_attr *attr,
 				struct kfid_cntr **cntr, void *context)
@@ -300,7 +303,8 @@ static inline int kfi_poll_open(struct kfid_domain *domain, struct kfi_poll_attr
  * @context: the client's
  *
  * Context: Process context, may sleep.
- * Return: 0; -EINVAL; -KFI_EBADFLAGS for other access or flags; -KFI_ENOKEY for a key that is in use; -ENOMEM.
+ * Return: 0; -EINVAL; -KFI_EBADFLAGS for other access or flags; -KFI_ENOKEY for a key that is in
+ * use; -ENOMEM.
  */
 static inline int kfi_mr_reg(struct kfid_domain *domain, const void *buf, size_t len,
 			     uint64_t access, uint64_t offset, uint64_t requested_key,

@@ -2,14 +2,15 @@
 /*
  * kfi_endpoint.h - endpoints, passive endpoints, sending and receiving
  *
- * An operation's memory, but not the list of its pieces, stays the operation's until its completion was read or its
- * endpoint was closed. desc arguments may be NULL, and so may be the context. Address arguments (src_addr, dest_addr)
- * do not count for connected endpoints.
+ * An operation's memory, but not the list of its pieces, stays the operation's until its completion
+ * was read or its endpoint was closed. desc arguments may be NULL, and so may be the context.
+ * Address arguments (src_addr, dest_addr) do not count for connected endpoints.
  *
- * All operations answer, where their description adds nothing: 0; -EAGAIN when the queue is full: read completions and
- * try again; -ENOTCONN before the connection (sends, reads, writes); -KFI_EOPBADSTATE before kfi_enable() or after a
- * failed connection; -ESHUTDOWN after the end; -EMSGSIZE and -EINVAL over a limit; -KFI_EBADFLAGS; -ENOMEM; -ENOSYS
- * for what the endpoint is not for.
+ * All operations answer, where their description adds nothing: 0; -EAGAIN when the queue is full:
+ * read completions and try again; -ENOTCONN before the connection (sends, reads, writes);
+ * -KFI_EOPBADSTATE before kfi_enable() or after a failed connection; -ESHUTDOWN after the end;
+ * -EMSGSIZE and -EINVAL over a limit; -KFI_EBADFLAGS; -ENOMEM; -ENOSYS for what the endpoint is not
+ * for.
  */
 #ifndef _KFI_ENDPOINT_H_
 #define _KFI_ENDPOINT_H_
@@ -51,7 +52,7 @@ enum {
 /* Options */
 enum {
 	KFI_OPT_MIN_MULTI_RECV,	/* size_t */
-	KFI_OPT_CM_DATA_SIZE	/* size_t, read only: bytes of private data in connect, accept and reject */
+	KFI_OPT_CM_DATA_SIZE	/* size_t, read only: the most private data */
 };
 
 struct kfi_ops_ep {
@@ -192,8 +193,8 @@ static inline int kfi_scalable_ep(struct kfid_domain *domain, struct kfi_info *i
  * kfi_ep_bind() - bind a queue or counter to an endpoint
  * @ep: the endpoint
  * @bfid: the event queue, completion queue or counter
- * @flags: event queue: 0; completion queue: KFI_TRANSMIT, KFI_RECV, KFI_SELECTIVE_COMPLETION; counter: which
- *	operations it counts
+ * @flags: event queue: 0; completion queue: KFI_TRANSMIT, KFI_RECV, KFI_SELECTIVE_COMPLETION;
+ *	counter: which operations it counts
  *
  * Context: Process context, may sleep.
  * Return: 0; -EINVAL for a second one, for objects of other classes or of another fabric or domain;
@@ -211,8 +212,8 @@ static inline int kfi_ep_bind(struct kfid_ep *ep, struct kfid *bfid, uint64_t fl
  * @flags: 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -EINVAL for a second one, for objects of other classes or of another fabric, or with flags;
- * -KFI_EOPBADSTATE once it listens.
+ * Return: 0; -EINVAL for a second one, for objects of other classes or of another fabric, or with
+ * flags; -KFI_EOPBADSTATE once it listens.
  */
 static inline int kfi_pep_bind(struct kfid_pep *pep, struct kfid *bfid, uint64_t flags)
 {
@@ -238,7 +239,8 @@ static inline int kfi_scalable_ep_bind(struct kfid_ep *sep, struct kfid *bfid, u
  * @ep: an endpoint with its queues; kfi_connect() and kfi_accept() enable it, too
  *
  * Context: Process context, may sleep.
- * Return: 0; -KFI_ENOEQ, -KFI_ENOCQ when a queue is missing; -KFI_EOPBADSTATE when it is enabled already.
+ * Return: 0; -KFI_ENOEQ, -KFI_ENOCQ when a queue is missing; -KFI_EOPBADSTATE when it is enabled
+ * already.
  */
 static inline int kfi_enable(struct kfid_ep *ep)
 {
@@ -251,8 +253,8 @@ static inline int kfi_enable(struct kfid_ep *ep)
  * @context: of the receive
  *
  * Context: Process context, may sleep.
- * Return: 0: the receive completes with ECANCELED; -ENOENT when there is no such receive that no message has
- * reached; -EINVAL for an object without operations.
+ * Return: 0: the receive completes with ECANCELED; -ENOENT when there is no such receive that no
+ * message has reached; -EINVAL for an object without operations.
  */
 static inline ssize_t kfi_cancel(struct kfid *fid, void *context)
 {
@@ -546,8 +548,8 @@ static inline ssize_t kfi_sendsgl(struct kfid_ep *ep, const struct scatterlist *
  * kfi_sendmsg() - post a message that a structure describes
  * @ep: the endpoint
  * @msg: the memory
- * @flags: KFI_COMPLETION, KFI_INJECT, KFI_MORE, KFI_REMOTE_CQ_DATA, a completion level; those of the endpoint's info
- *	do not count
+ * @flags: KFI_COMPLETION, KFI_INJECT, KFI_MORE, KFI_REMOTE_CQ_DATA, a completion level; those of
+ *	the endpoint's info do not count
  *
  * Context: Process context.
  * Return: as at the top of this file.

@@ -2,8 +2,8 @@
 /*
  * kfi_enosys.h - operations that are not there, for the tables of providers
  *
- * Every entry of a table is to be filled: what a provider does not support points here. All of these answer -ENOSYS
- * (counters read 0, and texts are those of kfi_strerror()), in any context.
+ * Every entry of a table is to be filled: what a provider does not support points here. All of
+ * these answer -ENOSYS (counters read 0, and texts are those of kfi_strerror()), in any context.
  */
 #ifndef _KFI_ENOSYS_H_
 #define _KFI_ENOSYS_H_

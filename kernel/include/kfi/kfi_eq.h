@@ -2,8 +2,8 @@
 /*
  * kfi_eq.h - event queues, completion queues, counters, wait sets and poll sets
  *
- * A blocking read ends when there is something to read, after its time, by a signal, and by kthread_stop() of the
- * calling thread: a thread that waits can always be stopped.
+ * A blocking read ends when there is something to read, after its time, by a signal, and by
+ * kthread_stop() of the calling thread: a thread that waits can always be stopped.
  */
 #ifndef _KFI_EQ_H_
 #define _KFI_EQ_H_
@@ -81,8 +81,8 @@ struct kfi_eq_attr {
 /* Events, with what kfi_eq_read() stores */
 enum {
 	KFI_NOTIFY,		/* what kfi_eq_write() was given */
-	KFI_CONNREQ,		/* kfi_eq_cm_entry with the passive endpoint, the request's info, the peer's data */
-	KFI_CONNECTED,		/* kfi_eq_cm_entry; on the connecting side with the accepter's data */
+	KFI_CONNREQ,		/* kfi_eq_cm_entry, with info and the peer's data */
+	KFI_CONNECTED,		/* kfi_eq_cm_entry, with data for who has connected */
 	KFI_SHUTDOWN,		/* kfi_eq_cm_entry; the last event of its endpoint */
 	KFI_MR_COMPLETE,	/* kfi_eq_entry */
 	KFI_AV_COMPLETE,	/* kfi_eq_entry */
@@ -103,8 +103,9 @@ struct kfi_eq_entry {
  * @err: an error number, positive
  * @prov_errno: the provider's, for kfi_eq_strerror()
  * @err_data: what the peer gave to kfi_reject(). See @err_data_size
- * @err_data_size: as input 0, for a pointer into the queue's memory that is valid until the next read of the queue,
- *	or the size of the buffer to which @err_data points; as output the size of the data
+ * @err_data_size: as input 0, for a pointer into the queue's memory that is valid until the next
+ *	read of the queue, or the size of the buffer to which @err_data points; as output the size
+ *	of the data
  */
 struct kfi_eq_err_entry {
 	struct kfid		*fid;
@@ -119,8 +120,8 @@ struct kfi_eq_err_entry {
 /**
  * struct kfi_eq_cm_entry - an event of connection management
  * @fid: the passive endpoint (KFI_CONNREQ) or the endpoint; its context is the client's
- * @info: of KFI_CONNREQ, for an endpoint of this connection: the client's from now on, to be freed by kfi_freeinfo()
- *	whatever it does with the request; else NULL
+ * @info: of KFI_CONNREQ, for an endpoint of this connection: the client's from now on, to be freed
+ *	by kfi_freeinfo() whatever it does with the request; else NULL
  * @data: as much of the peer's private data as the buffer had room for behind the entry
  */
 struct kfi_eq_cm_entry {
@@ -294,7 +295,8 @@ struct kfid_cntr {
  * @timeout: milliseconds; 0 looks only, a negative one waits for ever
  *
  * Context: Process context, sleeps.
- * Return: 0 when there is something to read; -ETIMEDOUT after the time; -EAGAIN by a signal or kthread_stop().
+ * Return: 0 when there is something to read; -EAGAIN after the time, by a signal and by
+ * kthread_stop().
  */
 static inline int kfi_wait(struct kfid_wait *waitset, int timeout)
 {
@@ -352,7 +354,8 @@ static inline int kfi_poll_del(struct kfid_poll *pollset, struct kfid *event_kfi
  * @context: given to the handler
  *
  * Context: Process context, may sleep.
- * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not supported; -ENOMEM.
+ * Return: 0; -EINVAL for attributes that make no sense; -ENOSYS for a wait object that is not
+ * supported; -ENOMEM.
  */
 static inline int kfi_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *attr,
 			      struct kfid_eq **eq, kfi_event_handler event_handler, void *context)
@@ -369,8 +372,9 @@ static inline int kfi_eq_open(struct kfid_fabric *fabric, struct kfi_eq_attr *at
  * @flags: KFI_PEEK leaves the event in the queue; an info in it then still belongs to the queue
  *
  * Context: Process context, may sleep for a short time; also from the queue's handler.
- * Return: bytes that were stored; -EAGAIN without event; -KFI_EAVAIL when the next entry is an error, see
- * kfi_eq_readerr(); -KFI_ETOOSMALL when the entry has no room, which stays; -KFI_EBADFLAGS.
+ * Return: bytes that were stored; -EAGAIN without event; -KFI_EAVAIL when the next entry is an
+ * error, see kfi_eq_readerr(); -KFI_ETOOSMALL when the entry has no room, which stays;
+ * -KFI_EBADFLAGS.
  */
 static inline ssize_t kfi_eq_read(struct kfid_eq *eq, uint32_t *event, void *buf, size_t len,
 				  uint64_t flags)
@@ -402,8 +406,8 @@ static inline ssize_t kfi_eq_readerr(struct kfid_eq *eq, struct kfi_eq_err_entry
  * @flags: 0
  *
  * Context: As kfi_eq_read().
- * Return: @len; -EINVAL on a queue without KFI_WRITE or for more than an entry may have; -KFI_EOVERRUN without room;
- * -KFI_EBADFLAGS.
+ * Return: @len; -EINVAL on a queue without KFI_WRITE or for more than an entry may have;
+ * -KFI_EOVERRUN without room; -KFI_EBADFLAGS.
  */
 static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event, const void *buf, size_t len,
 				   uint64_t flags)
@@ -417,12 +421,13 @@ static inline ssize_t kfi_eq_write(struct kfid_eq *eq, uint32_t event, const voi
  * @event: as for kfi_eq_read()
  * @buf: as for kfi_eq_read()
  * @len: as for kfi_eq_read()
- * @timeout: milliseconds, or microseconds with KFI_TIME_US; 0 looks only, a negative one waits for ever
+ * @timeout: milliseconds, or microseconds with KFI_TIME_US; 0 looks only, a negative one waits for
+ *	ever
  * @flags: KFI_PEEK, and one of KFI_TIME_US and KFI_TIME_MS
  *
  * Context: Process context, sleeps.
- * Return: as kfi_eq_read(), where -EAGAIN comes after the time, by a signal and by kthread_stop(), too; -ENOSYS on a
- * queue with KFI_WAIT_NONE; -EINVAL with both units.
+ * Return: as kfi_eq_read(), where -EAGAIN comes after the time, by a signal and by kthread_stop(),
+ * too; -ENOSYS on a queue with KFI_WAIT_NONE; -EINVAL with both units.
  */
 static inline ssize_t kfi_eq_sread(struct kfid_eq *eq, uint32_t *event, void *buf, size_t len,
 				   int timeout, uint64_t flags)
@@ -454,8 +459,8 @@ static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno, co
  * @count: how many have room there
  *
  * Context: Process context, may sleep for a short time; also from the queue's handler.
- * Return: how many were stored; -EAGAIN without completion; -KFI_EAVAIL when the next one is an error, see
- * kfi_cq_readerr().
+ * Return: how many were stored; -EAGAIN without completion; -KFI_EAVAIL when the next one is an
+ * error, see kfi_cq_readerr().
  */
 static inline ssize_t kfi_cq_read(struct kfid_cq *cq, void *buf, size_t count)
 {
@@ -502,8 +507,8 @@ static inline ssize_t kfi_cq_readerr(struct kfid_cq *cq, struct kfi_cq_err_entry
  * @timeout: milliseconds; 0 looks only, a negative one waits for ever
  *
  * Context: Process context, sleeps.
- * Return: as kfi_cq_read(), where -EAGAIN comes after the time, by a signal, by kfi_cq_signal() and by
- * kthread_stop(), too; -ENOSYS on a queue with KFI_WAIT_NONE.
+ * Return: as kfi_cq_read(), where -EAGAIN comes after the time, by a signal, by kfi_cq_signal() and
+ * by kthread_stop(), too; -ENOSYS on a queue with KFI_WAIT_NONE.
  */
 static inline ssize_t kfi_cq_sread(struct kfid_cq *cq, void *buf, size_t count, const void *cond,
 				   int timeout)
@@ -645,8 +650,8 @@ static inline int kfi_cntr_seterr(struct kfid_cntr *cntr, uint64_t value)
  * @timeout: milliseconds; 0 looks only, a negative one waits for ever
  *
  * Context: Process context, sleeps.
- * Return: 0; -KFI_EAVAIL when an operation fails meanwhile; -ETIMEDOUT; -EAGAIN by a signal or kthread_stop();
- * -ENOSYS on a counter with KFI_WAIT_NONE.
+ * Return: 0; -KFI_EAVAIL when an operation fails meanwhile; -ETIMEDOUT; -EAGAIN by a signal or
+ * kthread_stop(); -ENOSYS on a counter with KFI_WAIT_NONE.
  */
 static inline int kfi_cntr_wait(struct kfid_cntr *cntr, uint64_t threshold, int timeout)
 {

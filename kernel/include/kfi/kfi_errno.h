@@ -2,9 +2,9 @@
 /*
  * kfi_errno.h - error numbers of the kfi_* and fi_* calls
  *
- * Calls answer 0 (or a count) or a negative number. The ``err`` member of error entries is positive. Numbers up to 255
- * are Linux's, those from 256 on are OFI's. The latter never reach user space: a client that passes an error on to a
- * system call has to map them first.
+ * Calls answer 0 (or a count) or a negative number. The ``err`` member of error entries is
+ * positive. Numbers up to 255 are Linux's, those from 256 on are OFI's. The latter never reach user
+ * space: a client that passes an error on to a system call has to map them first.
  */
 #ifndef _KFI_ERRNO_H_
 #define _KFI_ERRNO_H_
@@ -55,9 +55,11 @@
 /**
  * enum kfi_errno - OFI's own numbers
  * @KFI_EOTHER: an error without a number of its own
- * @KFI_ETOOSMALL: the caller's buffer is too small; where there is a length argument, it says what is needed
+ * @KFI_ETOOSMALL: the caller's buffer is too small; where there is a length argument, it says what
+ *	is needed
  * @KFI_EOPBADSTATE: the object's state does not allow this call
- * @KFI_EAVAIL: the next entry of the queue is an error entry, see kfi_eq_readerr() and kfi_cq_readerr()
+ * @KFI_EAVAIL: the next entry of the queue is an error entry, see kfi_eq_readerr() and
+ *	kfi_cq_readerr()
  * @KFI_EBADFLAGS: flags that this call does not know
  * @KFI_ENOEQ: no event queue is bound
  * @KFI_EDOMAIN: the objects belong to different domains

@@ -15,7 +15,8 @@
 /**
  * struct kfi_provider - what a provider registers
  * @version: the provider's own, KFI_VERSION(major, minor)
- * @kfi_version: the API's that it was compiled with, KFI_VERSION(KFI_MAJOR_VERSION, KFI_MINOR_VERSION)
+ * @kfi_version: the API's that it was compiled with, KFI_VERSION(KFI_MAJOR_VERSION,
+ *	KFI_MINOR_VERSION)
  * @context: the core's
  * @name: for kfi_fabric_attr.prov_name
  * @kgetinfo: kfi_getinfo() for this provider; the hints may be NULL
@@ -23,8 +24,9 @@
  * @cleanup: called by kfi_provider_deregister() when nothing uses the provider any more, or NULL
  * @comp: the core's
  * @ref_cnt: the core's: calls into the provider
- * @owner: the module that is kept from being removed while a fabric is open, and while the core calls into it.
- *	kfi_provider_register() fills it in. Not in kfabric, where it is each provider's own business
+ * @owner: the module that is kept from being removed while a fabric is open, and while the core
+ *	calls into it. kfi_provider_register() fills it in. Not in kfabric, where it is each
+ *	provider's own business
  */
 struct kfi_provider {
 	uint32_t		version;
@@ -46,12 +48,12 @@ struct kfi_provider {
  * kfi_provider_register() - offer a provider to all clients
  * @provider: what it is; it stays the core's until it is deregistered
  *
- * Several providers can be registered, also several of one name: the newest of them is used for what is opened from
- * then on, the others go on with what they have.
+ * Several providers can be registered, also several of one name: the newest of them is used for
+ * what is opened from then on, the others go on with what they have.
  *
  * Context: Process context, may sleep; mostly from a module's init function.
- * Return: 0; -EINVAL when name or a function is missing; -ENOSYS for a provider of another major or newer API;
- * -EEXIST when one of this name is registered that is as new or newer; -ENOMEM.
+ * Return: 0; -EINVAL when name or a function is missing; -ENOSYS for a provider of another major or
+ * newer API; -EEXIST when one of this name is registered that is as new or newer; -ENOMEM.
  */
 int kfi_provider_register(struct kfi_provider *provider);
 
@@ -59,10 +61,10 @@ int kfi_provider_register(struct kfi_provider *provider);
  * kfi_provider_deregister() - take a provider back
  * @provider: what was registered
  *
- * Context: Process context, waits for calls into the provider to end; mostly from a module's exit function, which
- * does not run while fabrics of the provider are open.
- * Return: 0; -EINVAL when it is not registered; -EBUSY when fabrics of it are open, which happens to providers
- * without owner only.
+ * Context: Process context, waits for calls into the provider to end; mostly from a module's exit
+ * function, which does not run while fabrics of the provider are open.
+ * Return: 0; -EINVAL when it is not registered; -EBUSY when fabrics of it are open, which happens
+ * to providers without owner only.
  */
 int kfi_provider_deregister(struct kfi_provider *provider);
 

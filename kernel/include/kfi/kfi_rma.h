@@ -10,7 +10,8 @@
 
 /**
  * struct kfi_rma_iov - a piece of a peer's memory
- * @addr: where it begins, in the region: from 0 on, or from the region's address with KFI_MR_VIRT_ADDR
+ * @addr: where it begins, in the region: from 0 on, or from the region's address with
+ *	KFI_MR_VIRT_ADDR
  * @len: bytes
  * @key: of the region
  */

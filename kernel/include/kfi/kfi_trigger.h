@@ -2,7 +2,8 @@
 /*
  * kfi_trigger.h - operations that begin when a counter reaches a value
  *
- * The providers of this module have none: KFI_TRIGGER is no capability of theirs, and KFI_QUEUE_WORK is -ENOSYS.
+ * The providers of this module have none: KFI_TRIGGER is no capability of theirs, and
+ * KFI_QUEUE_WORK is -ENOSYS.
  */
 #ifndef _KFI_TRIGGER_H_
 #define _KFI_TRIGGER_H_
