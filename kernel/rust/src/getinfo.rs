@@ -129,7 +129,13 @@ fn network(interface: &Interface) -> String {
 
 fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
     let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
-    let target = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let target = Caps::MSG
+        | Caps::RECV
+        | Caps::MULTI_RECV
+        | Caps::RMA
+        | Caps::REMOTE_READ
+        | Caps::REMOTE_WRITE
+        | Caps::RMA_EVENT;
     let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
     let order = Order::SAS
         | Order::RAR
@@ -160,7 +166,8 @@ fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Inter
                 | OpFlags::INJECT_COMPLETE
                 | OpFlags::TRANSMIT_COMPLETE
                 | OpFlags::DELIVERY_COMPLETE
-                | OpFlags::COMMIT_COMPLETE,
+                | OpFlags::COMMIT_COMPLETE
+                | OpFlags::MATCH_COMPLETE,
             msg_order: order,
             comp_order: Order::STRICT,
             inject_size: INJECT_SIZE,
@@ -172,7 +179,7 @@ fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Inter
         rx_attr: RxAttr {
             caps: target,
             mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION,
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
             msg_order: order,
             comp_order: Order::STRICT,
             total_buffered_recv: BUFFERED,
