@@ -270,7 +270,7 @@ static int server(void *unused)
 	struct kofi_eq_attr attr = { 10, 0, KOFI_WAIT_UNSPEC, 0, NULL };
 	struct kofi_eq *requests = NULL;
 	struct kofi_pep *pep = NULL;
-	char command[64];
+	char command[64], name[80];
 	struct side s;
 	int error = open_side(&s, true);
 	bool quit = false;
@@ -302,7 +302,8 @@ static int server(void *unused)
 			error = serve_connection(&s, command, event.info);
 		}
 		kofi_freeinfo(event.info);
-		report(command, error);
+		snprintf(name, sizeof(name), "server %s", command);
+		report(name, error);
 		if (error)
 			break;
 	}

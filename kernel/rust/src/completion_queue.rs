@@ -153,13 +153,12 @@ extern "C" fn kofi_cq_open(
         let set = WaitSet::given(CALL, attr.wait_set, &domain.fabric)?;
         let signal = Signal::new(CALL, attr, set.clone())?;
         let size = usize::try_from(attr.size).unwrap_or(usize::MAX).min(MOST_AT_OPEN);
-        let id = domain.lock().machine.open_cq(&CqAttr { size, wait_obj: WaitObj::Unspec, ..CqAttr::default() })?;
-        let object = CompletionQueue {
-            id,
-            domain,
-            signal,
-            _counted: Counted::new(Class::CompletionQueue),
-        };
+        let id = domain.lock().machine.open_cq(&CqAttr {
+            size,
+            wait_obj: WaitObj::Unspec,
+            ..CqAttr::default()
+        })?;
+        let object = CompletionQueue { id, domain, signal, _counted: Counted::new(Class::CompletionQueue) };
         let object = c::share(object, "a completion queue")?;
         if let Some(set) = set {
             set.add(Arc::downgrade(&object) as Weak<dyn Member>)?;

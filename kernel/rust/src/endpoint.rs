@@ -248,7 +248,9 @@ fn attr(info: &c::Info) -> Result<EndpointAttr> {
     };
     let most = getinfo::QUEUE_SIZE.1;
     if attr.tx_iov_limit.max(attr.rx_iov_limit) > c::IOV_LIMIT {
-        return invalid("the info's iov_limit is over 256, which is what the kernel has; split the operations");
+        return invalid(
+            "the info's iov_limit is over 256, which is what the kernel has; split the operations",
+        );
     }
     if attr.tx_size.max(attr.rx_size) > most || attr.inject_size > INJECT_SIZE {
         return invalid("the info's size or inject_size is over what getinfo gives");
@@ -479,7 +481,9 @@ extern "C" fn kofi_read(ep: *const Endpoint, op: *const c::Op) -> c_int {
         let (ep, op) = (c::borrow(CALL, ep)?, c::borrow(CALL, op)?);
         let (segments, count) = remote(CALL, op)?;
         let segments = segments.get(..count).unwrap_or_default();
-        ep.post(CALL, op, OpFlags::COMPLETION, false, |machine, ep, read| machine.post_read(ep, read, segments))
+        ep.post(CALL, op, OpFlags::COMPLETION, false, |machine, ep, read| {
+            machine.post_read(ep, read, segments)
+        })
     })())
 }
 
@@ -496,12 +500,7 @@ extern "C" fn kofi_write(ep: *const Endpoint, op: *const c::Op) -> c_int {
 }
 
 /// An operation that injects these bytes, whose list `piece` is.
-fn injected(
-    call: &'static str,
-    piece: &crate::sys::raw::Piece,
-    data: u64,
-    flags: u64,
-) -> Result<c::Op> {
+fn injected(call: &'static str, piece: &crate::sys::raw::Piece, data: u64, flags: u64) -> Result<c::Op> {
     let flags = check_flags(call, flags, OpFlags::REMOTE_CQ_DATA)? | OpFlags::INJECT;
     let memory = c::Memory { kind: c::KVEC, count: 1, segments: core::ptr::from_ref(piece).cast() };
     let (context, remote) = (0, core::ptr::null());

@@ -184,7 +184,11 @@ impl EventQueue {
             };
             if full {
                 // Requests may wait for room.
-                self.listeners.lock().iter().filter_map(|(_, listener)| listener.upgrade()).for_each(|l| l.kick());
+                self.listeners
+                    .lock()
+                    .iter()
+                    .filter_map(|(_, listener)| listener.upgrade())
+                    .for_each(|l| l.kick());
             }
             let Event::ConnectionRequest { request, local, peer, .. } = &entry.event else {
                 return Ok(place.fill(&entry));

@@ -39,7 +39,12 @@ const SOURCE: u64 = 1 << 57;
 const KNOWN: u64 = SOURCE | 1 << 53 | 1 << 54 | 1 << 55;
 
 /// The addresses that node and service stand for.
-fn look_up(node: Option<&str>, service: Option<&str>, source: bool, format: AddrFormat) -> Result<Vec<SocketAddr>> {
+fn look_up(
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    format: AddrFormat,
+) -> Result<Vec<SocketAddr>> {
     let port = match service {
         None => 0,
         Some(service) => service
@@ -53,7 +58,9 @@ fn look_up(node: Option<&str>, service: Option<&str>, source: bool, format: Addr
             })?;
             alloc::vec![SocketAddr::new(ip, port)]
         }
-        None if source => alloc::vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()],
+        None if source => {
+            alloc::vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]
+        }
         None => alloc::vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
     };
     Ok(addrs.into_iter().filter(|addr| matches(format, addr)).collect())
@@ -69,7 +76,13 @@ fn matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
 }
 
 /// All offers for these addresses.
-fn offers(net: &Net, node: Option<&str>, service: Option<&str>, source: bool, hints: &Hints) -> Result<Vec<Info>> {
+fn offers(
+    net: &Net,
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    hints: &Hints,
+) -> Result<Vec<Info>> {
     let format = hints.addr_format.unwrap_or_default();
     let mut interfaces = net.interfaces()?;
     let link_local = |interface: &Interface| match interface.addr.ip() {
@@ -127,7 +140,12 @@ fn network(interface: &Interface) -> String {
     }
 }
 
-fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
+fn record(
+    source: SocketAddr,
+    dest: Option<SocketAddr>,
+    interface: Option<&Interface>,
+    hints: &Hints,
+) -> Info {
     let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
     let target = Caps::MSG
         | Caps::RECV

@@ -29,11 +29,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    pub(crate) fn new(
-        call: &'static str,
-        attr: &c::QueueAttr,
-        set: Option<Arc<WaitSet>>,
-    ) -> Result<Self> {
+    pub(crate) fn new(call: &'static str, attr: &c::QueueAttr, set: Option<Arc<WaitSet>>) -> Result<Self> {
         let invalid = |problem| Err(Error::Invalid { call, problem });
         match attr.wait_obj {
             c::WAIT_SET if set.is_none() => return invalid("FI_WAIT_SET without a wait set"),
@@ -41,7 +37,9 @@ impl Signal {
                 return invalid("a wait set without FI_WAIT_SET");
             }
             c::WAIT_NONE | c::WAIT_UNSPEC | c::WAIT_SET => {}
-            _ => return invalid("a wait object that the kernel does not have; FI_WAIT_NONE, _UNSPEC or _SET"),
+            _ => {
+                return invalid("a wait object that the kernel does not have; FI_WAIT_NONE, _UNSPEC or _SET");
+            }
         }
         let affinity = OpFlags::from_bits_retain(attr.flags).contains(OpFlags::AFFINITY);
         let cpu = if affinity { attr.signaling_vector } else { -1 };

@@ -88,9 +88,8 @@ impl WaitSet {
     }
 
     fn check_close(&self) -> Result<()> {
-        let busy = |users: &str| {
-            Err(Error::Busy { call: "fi_close", object: "wait set", users: users.into() })
-        };
+        let busy =
+            |users: &str| Err(Error::Busy { call: "fi_close", object: "wait set", users: users.into() });
         if self.members.lock().iter().any(|member| member.strong_count() > 0) {
             return busy("queues that were opened in it");
         }

@@ -164,9 +164,7 @@ pub(crate) mod raw {
         pub(crate) fn kofi_shim_wait_sleep(wait: *mut Wait, seq: u32, deadline: u64) -> c_int;
         pub(crate) fn kofi_shim_now() -> u64;
 
-        pub(crate) fn kofi_shim_pump_new(
-            run: unsafe extern "C" fn(*mut c_void),
-        ) -> *mut Pump;
+        pub(crate) fn kofi_shim_pump_new(run: unsafe extern "C" fn(*mut c_void)) -> *mut Pump;
         pub(crate) fn kofi_shim_pump_drive(pump: *mut Pump, context: *mut c_void);
         pub(crate) fn kofi_shim_pump_free(pump: *mut Pump);
         pub(crate) fn kofi_shim_pump_kick(pump: *mut Pump);
