@@ -186,7 +186,7 @@ extern "C" fn kofi_cq_sread(
         let queue = c::borrow(CALL, cq)?;
         let entries = entries(CALL, place, count)?;
         let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-        queue.signal.sread(CALL, timeout, || queue.read(entries))
+        queue.signal.sread(CALL, timeout, Some(&queue.domain), || queue.read(entries))
     })())
 }
 

@@ -134,6 +134,7 @@ fn grow<T>(table: &mut Vec<T>, index: usize, what: &'static str, empty: impl FnM
 }
 
 impl Domain {
+    #[inline(never)]
     fn open(fabric: &Arc<Fabric>, info: &c::Info) -> Result<Arc<Self>> {
         const NO_MEMORY: Error = Error::NoMemory("a domain");
         let provider = c::text(&info.fabric.prov_name);
@@ -188,6 +189,17 @@ impl Domain {
         unsafe {
             Arc::increment_strong_count(domain);
             Ok(Arc::from_raw(domain))
+        }
+    }
+
+    pub(crate) fn pump(&self) -> &Pump {
+        &self.pump
+    }
+
+    /// What the pump would do, for a task that was woken instead.
+    pub(crate) fn see_to_events(&self) {
+        if self.pump.has_events() {
+            self.run();
         }
     }
 

@@ -326,7 +326,7 @@ extern "C" fn kofi_eq_sread(
         let mut place = Place { event: c::place(CALL, event)?, buffer: c::room(CALL, buffer, len)?, cm_size };
         let flags = OpFlags::from_bits_retain(flags);
         let timeout = time::sread_timeout(timeout, flags)?;
-        queue.signal.sread(CALL, timeout, || queue.read(&mut place, flags.contains(OpFlags::PEEK)))
+        queue.signal.sread(CALL, timeout, None, || queue.read(&mut place, flags.contains(OpFlags::PEEK)))
     })())
 }
 

@@ -39,6 +39,7 @@ const SOURCE: u64 = 1 << 57;
 const KNOWN: u64 = SOURCE | 1 << 53 | 1 << 54 | 1 << 55;
 
 /// The addresses that node and service stand for.
+#[inline(never)]
 fn look_up(
     node: Option<&str>,
     service: Option<&str>,
@@ -76,6 +77,7 @@ fn matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
 }
 
 /// All offers for these addresses.
+#[inline(never)]
 fn offers(
     net: &Net,
     node: Option<&str>,
@@ -84,13 +86,11 @@ fn offers(
     hints: &Hints,
 ) -> Result<Vec<Info>> {
     let format = hints.addr_format.unwrap_or_default();
-    let mut interfaces = net.interfaces()?;
+    let interfaces = net.interfaces()?;
     let link_local = |interface: &Interface| match interface.addr.ip() {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    // Those that others can reach come first.
-    interfaces.sort_by_key(|interface| (interface.loopback, link_local(interface)));
     let given = node.is_some() || service.is_some();
     let hinted = |addr: &Option<Address>| addr.iter().filter_map(Address::socket_addr).collect();
     let found = if given { look_up(node, service, source, format)? } else { Vec::new() };
@@ -120,7 +120,11 @@ fn offers(
     } else if !sources.is_empty() {
         sources.into_iter().for_each(|source| offer(source, None));
     } else {
-        interfaces.iter().for_each(|interface| offer(interface.addr, None));
+        // Those that others can reach come first. (Sorting would take more of the stack than all the rest.)
+        for rank in [(false, false), (false, true), (true, false), (true, true)] {
+            let of_rank = |interface: &&Interface| (interface.loopback, link_local(interface)) == rank;
+            interfaces.iter().filter(of_rank).for_each(|interface| offer(interface.addr, None));
+        }
     }
     Ok(offers)
 }
@@ -140,6 +144,7 @@ fn network(interface: &Interface) -> String {
     }
 }
 
+#[inline(never)]
 fn record(
     source: SocketAddr,
     dest: Option<SocketAddr>,

@@ -9,6 +9,7 @@ use kofi_core::flags::OpFlags;
 use kofi_core::{Error, Result};
 
 use crate::c;
+use crate::domain::Domain;
 use crate::sys::now;
 use crate::sys::wait::{Wait, Woken};
 use crate::sys::work::Notifier;
@@ -80,11 +81,13 @@ impl Signal {
         }
     }
 
-    /// Reads by `take` until there is something, `timeout` is over, or there is a reason to stop.
+    /// Reads by `take` until there is something, `timeout` is over, or there is a reason to stop. What is read comes from
+    /// `domain`, which the sleeping task drives, if it is from one.
     pub(crate) fn sread<T>(
         &self,
         call: &'static str,
         timeout: Option<Duration>,
+        domain: Option<&Domain>,
         mut take: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         if !self.blocking {
@@ -98,9 +101,12 @@ impl Signal {
                 Err(Error::Empty) => {}
                 other => return other,
             }
-            if self.take_interrupt() || self.wait.sleep(seq, until) != Woken::Wake {
+            if self.take_interrupt() || self.wait.sleep(domain.map(Domain::pump), seq, until) != Woken::Wake {
                 // What came at the last moment is not left behind.
                 return take();
+            }
+            if let Some(domain) = domain {
+                domain.see_to_events();
             }
         }
     }

@@ -81,7 +81,7 @@ impl WaitSet {
             if self.any() {
                 return Ok(());
             }
-            if self.wait.sleep(seq, until) != Woken::Wake {
+            if self.wait.sleep(None, seq, until) != Woken::Wake {
                 return if self.any() { Ok(()) } else { Err(Error::Empty) };
             }
         }
