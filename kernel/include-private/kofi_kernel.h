@@ -74,6 +74,7 @@ struct net;
 #define KOFI_DELIVERY_COMPLETE	(1ULL << 28)
 #define KOFI_AFFINITY		(1ULL << 29)
 #define KOFI_COMMIT_COMPLETE	(1ULL << 30)
+#define KOFI_MATCH_COMPLETE	(1ULL << 31)
 #define KOFI_TIME_US		(1ULL << 37)	/* kofi_eq_sread: timeout in microseconds (the deck's) */
 #define KOFI_TIME_MS		(1ULL << 38)	/* kofi_eq_sread: in milliseconds, the default (the deck's) */
 #define KOFI_LOCAL_COMM		(1ULL << 51)
@@ -365,7 +366,7 @@ struct kofi_cq_entry {
 	uint64_t context;
 	uint64_t flags;			/* KOFI_MSG | KOFI_SEND ... */
 	uint64_t len;
-	uint64_t buf;			/* 0 */
+	uint64_t buf;			/* receives: address of the message, in a buffer for several (KOFI_MULTI_RECV), too; else 0 */
 	uint64_t data;
 };
 
@@ -373,7 +374,7 @@ struct kofi_cq_error {
 	uint64_t context;
 	uint64_t flags;
 	uint64_t len;
-	uint64_t buf;			/* 0 */
+	uint64_t buf;			/* as above */
 	uint64_t data;
 	uint64_t olen;			/* bytes that had no room */
 	int32_t err;			/* positive */
@@ -464,8 +465,8 @@ int kofi_ep_shutdown(struct kofi_ep *ep, uint64_t flags);
 int kofi_ep_getname(struct kofi_ep *ep, void *addr, size_t *len);
 int kofi_ep_getpeer(struct kofi_ep *ep, void *addr, size_t *len);
 
-/* level 0 (FI_OPT_ENDPOINT), optname as libfabric: 1 FI_OPT_CM_DATA_SIZE (size_t; read only). *len: in: room, out: size.
- * -ENOPROTOOPT: unknown; -KOFI_ETOOSMALL. */
+/* level 0 (FI_OPT_ENDPOINT), optname as libfabric: 0 FI_OPT_MIN_MULTI_RECV (size_t), 1 FI_OPT_CM_DATA_SIZE (size_t; read only).
+ * *len: in: room, out: size. -ENOPROTOOPT: unknown; -KOFI_ETOOSMALL. */
 #define KOFI_OPT_ENDPOINT	0
 #define KOFI_OPT_MIN_MULTI_RECV	0
 #define KOFI_OPT_CM_DATA_SIZE	1
@@ -504,7 +505,8 @@ int kofi_write(struct kofi_ep *ep, const struct kofi_op *op);
 int kofi_inject(struct kofi_ep *ep, const void *buffer, size_t len, uint64_t data, uint64_t flags);
 int kofi_inject_write(struct kofi_ep *ep, const void *buffer, size_t len, uint64_t data, uint64_t flags,
 		      uint64_t addr, uint64_t key);
-/* The oldest receive with that context completes with ECANCELED. -ENOENT: none that no message has reached. */
+/* The oldest receive with that context that no message has reached, or send of which nothing has left, completes with ECANCELED.
+ * -ENOENT: none. */
 int kofi_cancel(struct kofi_ep *ep, uint64_t context);
 
 /* Always 0. What was pending completes with ECANCELED; nothing touches its memory any more. Unread events of it are gone. */

@@ -12,6 +12,8 @@
 
 struct kvec;
 
+struct kofi_pump;
+
 /* memory.c */
 extern void *kofi_shim_alloc(size_t size, size_t align);
 extern void kofi_shim_free(void *memory, size_t align);
@@ -37,12 +39,16 @@ extern void kofi_shim_wait_free(struct kofi_wait *wait);
 extern u32 kofi_shim_wait_seq(struct kofi_wait *wait);
 /* Any context. */
 extern void kofi_shim_wait_wake(struct kofi_wait *wait);
-/* Until somebody wakes (0), the moment has passed (1), or a signal or kthread_stop came (2). */
-extern int kofi_shim_wait_sleep(struct kofi_wait *wait, u32 seq, u64 deadline);
+/*
+ * Until somebody wakes (0), the moment has passed (1), or a signal or kthread_stop came (2).
+ *
+ * With a pump, the sleeper drives it meanwhile, if nobody else does: it is woken (0) by what happens to sockets, and no work is queued for
+ * that. It is to look at once then. So what is waited for comes without a detour over another task.
+ */
+extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline);
 extern u64 kofi_shim_now(void);
 
 /* work.c */
-struct kofi_pump;
 struct kofi_watch;
 extern int kofi_shim_work_init(void);
 extern void kofi_shim_work_exit(void);
@@ -57,7 +63,11 @@ extern void kofi_shim_pump_kick(struct kofi_pump *pump);
 extern void kofi_shim_pump_alarm(struct kofi_pump *pump, u64 at);
 /* The next socket that something has happened to. One caller at a time. */
 extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events);
-/* Within kofi.ko, under sk_callback_lock. */
+/* Within the shim: who sleeps takes the driving over, and leaves it to the workqueue again, unless it has seen to what there is. */
+extern bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait);
+extern bool kofi_pump_has_events(struct kofi_pump *pump);
+extern void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it);
+/* Within the shim, under sk_callback_lock. */
 extern struct kofi_watch *kofi_watch_new(struct kofi_pump *pump, u64 cookie);
 extern void kofi_watch_end(struct kofi_watch *watch);
 extern void kofi_watch_event(struct kofi_watch *watch, u32 events);

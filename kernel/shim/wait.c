@@ -80,15 +80,16 @@ static bool told_to_stop(void)
 	return (current->flags & PF_KTHREAD) && kthread_should_stop();
 }
 
-int kofi_shim_wait_sleep(struct kofi_wait *wait, u32 seq, u64 deadline)
+int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline)
 {
+	bool driving = pump && kofi_pump_take(pump, wait);
 	ktime_t until = deadline > KTIME_MAX ? KTIME_MAX : (ktime_t)deadline;
 	DEFINE_WAIT(entry);
 	int why;
 
 	for (;;) {
 		prepare_to_wait(&wait->queue, &entry, TASK_INTERRUPTIBLE);
-		if (kofi_shim_wait_seq(wait) != seq)
+		if (kofi_shim_wait_seq(wait) != seq || (driving && kofi_pump_has_events(pump)))
 			why = 0;
 		else if (signal_pending(current) || told_to_stop())
 			why = 2;
@@ -102,6 +103,8 @@ int kofi_shim_wait_sleep(struct kofi_wait *wait, u32 seq, u64 deadline)
 		break;
 	}
 	finish_wait(&wait->queue, &entry);
+	if (driving)
+		kofi_pump_leave(pump, why == 0);
 	return why;
 }
 

@@ -2,6 +2,7 @@
 /* Work: what drives domains and listeners, and runs handlers of queues. */
 #include <linux/llist.h>
 #include <linux/refcount.h>
+#include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include "shim.h"
 
@@ -36,6 +37,9 @@ struct kofi_pump {
 	struct llist_head ready;
 	/* and taken from there by who drives. */
 	struct llist_node *batch;
+	/* A task that sleeps, and is woken instead of queueing work. */
+	struct kofi_wait *sleeper;
+	spinlock_t lock;
 	void (*run)(void *);
 	void *context;
 };
@@ -83,6 +87,8 @@ struct kofi_pump *kofi_shim_pump_new(void (*run)(void *))
 		INIT_DELAYED_WORK(&pump->alarm, pump_alarm);
 		init_llist_head(&pump->ready);
 		pump->batch = NULL;
+		pump->sleeper = NULL;
+		spin_lock_init(&pump->lock);
 		pump->run = run;
 		pump->context = NULL;
 	}
@@ -171,10 +177,41 @@ void kofi_watch_end(struct kofi_watch *watch)
 	put(watch);
 }
 
+bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait)
+{
+	unsigned long flags;
+	bool taken;
+
+	spin_lock_irqsave(&pump->lock, flags);
+	taken = !pump->sleeper;
+	if (taken)
+		pump->sleeper = wait;
+	spin_unlock_irqrestore(&pump->lock, flags);
+	return taken;
+}
+
+bool kofi_pump_has_events(struct kofi_pump *pump)
+{
+	return !llist_empty(&pump->ready);
+}
+
+void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&pump->lock, flags);
+	pump->sleeper = NULL;
+	spin_unlock_irqrestore(&pump->lock, flags);
+	/* Whatever was put in before that is for us, what comes later queues work. */
+	if (!sees_to_it && kofi_pump_has_events(pump))
+		kofi_shim_pump_kick(pump);
+}
+
 /* Any context; under the socket's callback lock, so that the watch is not over. */
 void kofi_watch_event(struct kofi_watch *watch, u32 events)
 {
 	struct kofi_pump *pump = watch->pump;
+	unsigned long flags;
 
 	atomic_or(events, &watch->events);
 	smp_mb__after_atomic();
@@ -182,7 +219,13 @@ void kofi_watch_event(struct kofi_watch *watch, u32 events)
 		refcount_inc(&watch->refs);
 		llist_add(&watch->node, &pump->ready);
 	}
-	queue_work(driving, &pump->work);
+	/* The lock keeps the sleeper there until it is woken. */
+	spin_lock_irqsave(&pump->lock, flags);
+	if (pump->sleeper)
+		kofi_shim_wait_wake(pump->sleeper);
+	else
+		queue_work(driving, &pump->work);
+	spin_unlock_irqrestore(&pump->lock, flags);
 }
 
 struct kofi_notifier {

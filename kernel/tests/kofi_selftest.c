@@ -266,8 +266,11 @@ out:
 
 static int server(void *unused)
 {
+	/* Apart from the endpoints' queue: the next client may ask before the last one's end was read. */
+	struct kofi_eq_attr attr = { 10, 0, KOFI_WAIT_UNSPEC, 0, NULL };
+	struct kofi_eq *requests = NULL;
 	struct kofi_pep *pep = NULL;
-	char command[64];
+	char command[64], name[80];
 	struct side s;
 	int error = open_side(&s, true);
 	bool quit = false;
@@ -275,12 +278,13 @@ static int server(void *unused)
 	if (error)
 		goto out;
 	must(kofi_pep_open(s.fabric, s.info, 0xCafeBabe, &pep));
-	must(kofi_pep_bind_eq(pep, s.eq, 0));
+	must(kofi_eq_open(s.fabric, &attr, &requests));
+	must(kofi_pep_bind_eq(pep, requests, 0));
 	must(kofi_pep_listen(pep));
 	pr_info("listening\n");
 	while (!quit) {
 		struct kofi_event event = {};
-		ssize_t got = kofi_eq_sread(s.eq, &event, command, sizeof(command) - 1, 0, 60000, KOFI_TIME_MS);
+		ssize_t got = kofi_eq_sread(requests, &event, command, sizeof(command) - 1, 0, 60000, KOFI_TIME_MS);
 
 		if (got < 0) {
 			pr_err("no connection request: %zd\n", got);
@@ -298,13 +302,16 @@ static int server(void *unused)
 			error = serve_connection(&s, command, event.info);
 		}
 		kofi_freeinfo(event.info);
-		report(command, error);
+		snprintf(name, sizeof(name), "server %s", command);
+		report(name, error);
 		if (error)
 			break;
 	}
 out:
 	if (pep)
 		kofi_pep_close(pep);
+	if (requests)
+		kofi_eq_close(requests);
 	close_side(&s);
 	return error;
 }

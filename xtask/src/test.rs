@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::setup::{self, Tool};
-use crate::{fuzz, process, sim, workspace};
+use crate::{fuzz, kernel, process, sim, workspace};
 
 /// A step that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -145,6 +145,11 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         step("tour", &[], cargo(&["run", "--release"])),
+        step("kernel module in virtual machines", &kernel::TOOLS, {
+            let mut run = xtask("kernel");
+            run.args(["test", "--offline-packages"]);
+            run
+        }),
         step("documentation", &[], docs),
     ])
 }

@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 use kofi_core::attr::{CqAttr, EqAttr};
-use kofi_core::{EndpointAttr, Errno, Error, OpFlags, TimeLimits};
+use kofi_core::{EndpointAttr, Errno, Error, OpFlags, SrxAttr, TimeLimits};
 
 use crate::allocator;
 use crate::simulator::{Piece, Profile, Simulator};
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Counter, Death, Domain, Endpoint, Event, EventQueue,
     Fabric, Family, Faults, MemoryRegion, Object, PassiveEndpoint, Raw, RawListener, RawPeers, ReceiveOp,
-    RegionOp, Request, RmaIov, SendOp, SocketAddr, World,
+    RegionOp, Request, RmaIov, SendOp, SharedReceive, SocketAddr, World,
 };
 
 /// The first bytes of an honest client's private data.
@@ -34,6 +34,9 @@ const HALF: usize = WINDOW / 2;
 const KEY: u64 = 0x6b6f_6669_0000_0000;
 /// A region of each side that strangers do name.
 const COMMON: u64 = 1;
+/// Completion data that says which connection and end a message is for has these bits.
+const NAMED: u64 = 0x7372_7800_0000_0000;
+const NAMED_MASK: u64 = 0xffff_ff00_0000_0000;
 /// Everything is over by then, when no trouble is made any more.
 const END: Duration = Duration::from_secs(60);
 
@@ -52,6 +55,12 @@ pub struct Tally {
     pub messages: u64,
     /// Reads and writes of remote memory posted.
     pub accesses: u64,
+    /// Of those, the ones that endpoints' shared receives took.
+    pub shared: u64,
+    /// And those that were one of several in a buffer.
+    pub parts: u64,
+    /// Operations cancelled, before they began.
+    pub cancelled: u64,
     /// Operations that completed with an error.
     pub errors: u64,
     /// Virtual time, nanoseconds.
@@ -66,6 +75,9 @@ impl Tally {
         self.failures += other.failures;
         self.sends += other.sends;
         self.messages += other.messages;
+        self.shared += other.shared;
+        self.parts += other.parts;
+        self.cancelled += other.cancelled;
         self.accesses += other.accesses;
         self.errors += other.errors;
         self.virtual_time += other.virtual_time;
@@ -116,6 +128,16 @@ struct Side {
     common: MemoryRegion,
     /// Of all operations of its endpoints.
     counter: Counter,
+    /// Receives that some of its endpoints share, and the queue for those that no message has met.
+    srx: Option<(SharedReceive, CompletionQueue)>,
+    /// What a shared buffer for several messages has to have left.
+    min: usize,
+    /// Shared receives that no message is known to have met, in order.
+    receives: VecDeque<usize>,
+    /// The newest one that a message has met.
+    newest: usize,
+    /// What was counted of those, and of messages in buffers for several.
+    counted: u64,
 }
 
 struct Listener {
@@ -141,6 +163,10 @@ struct Ep {
     phase: Phase,
     /// A connection of the model, and which end of it; none with a stranger at the other end.
     link: Option<(usize, usize)>,
+    /// Its receives are its side's.
+    shared: bool,
+    /// What a buffer for several messages has to have left.
+    min: usize,
     /// Receives that no message has met, in order.
     receives: VecDeque<usize>,
     /// Sends and writes by kind (acknowledged or not), and reads, that have not completed, in order.
@@ -157,6 +183,8 @@ struct Message {
     salt: u64,
     len: usize,
     data: Option<u64>,
+    /// It was never sent.
+    cancelled: bool,
 }
 
 /// Memory that one end of a connection opens to the other.
@@ -203,16 +231,39 @@ enum Kind {
     },
     Receive {
         room: usize,
-        cancelled: bool,
+    },
+    /// A receive for several messages.
+    Buffer {
+        room: usize,
+        min: usize,
+        /// Where messages were, and how long.
+        parts: Vec<(usize, usize)>,
     },
 }
 
 struct Op {
-    ep: usize,
+    side: usize,
+    /// None for a receive that endpoints share.
+    ep: Option<usize>,
     kind: Kind,
+    cancelled: bool,
     /// A success is not reported.
     quiet: bool,
     done: bool,
+}
+
+impl Link {
+    /// The number of the next message for this end.
+    fn next(&self, end: usize) -> usize {
+        let sent = &self.sent[1 - end];
+        let from = self.received[end];
+        (from..sent.len()).find(|&number| !sent[number].cancelled).unwrap_or(sent.len())
+    }
+
+    /// Messages that this end has not received.
+    fn missing(&self, end: usize) -> usize {
+        self.sent[1 - end][self.received[end]..].iter().filter(|message| !message.cancelled).count()
+    }
 }
 
 struct Schedule {
@@ -294,7 +345,32 @@ impl Schedule {
         let rx_cq = if self.rng.bool() { tx_cq } else { done(self.sim.cq_open(domain, &cq_attr)) };
         let common = done(self.sim.mr_reg(domain, RegionOp::new(vec![0; 64], COMMON)));
         let counter = done(self.sim.cntr_open(domain));
-        self.sides.push(Side { fabric, domain, eq, eq_size, tx_cq, rx_cq, common, counter });
+        let min = [0, 10, 500, 16 * 1024][self.rng.usize(..4)];
+        let srx = self.rng.bool().then(|| {
+            let attr = SrxAttr { size: self.rng.usize(1..60), iov_limit: 4 };
+            let srx = done(self.sim.srx_open(domain, &attr));
+            let unmet = done(self.sim.cq_open(domain, &cq_attr));
+            done(self.sim.srx_bind_cq(srx, unmet, OpFlags::RECV));
+            done(self.sim.set_srx_min_multi_recv(srx, min as u64));
+            (srx, unmet)
+        });
+        let receives = VecDeque::new();
+        let side = Side {
+            fabric,
+            domain,
+            eq,
+            eq_size,
+            tx_cq,
+            rx_cq,
+            common,
+            counter,
+            srx,
+            min,
+            receives,
+            newest: 0,
+            counted: 0,
+        };
+        self.sides.push(side);
     }
 
     fn limits(&mut self) -> TimeLimits {
@@ -342,7 +418,9 @@ impl Schedule {
                 30..=39 => self.send(),
                 40..=44 => self.access(),
                 45..=52 => self.read_completions(),
-                53..=54 => self.cancel(),
+                53..=54 => self.cancel_receive(),
+                68 => self.cancel_send(),
+                69 => self.cancel_shared(),
                 55..=56 => self.decide_held(),
                 57..=58 if !self.polite => self.end_one(),
                 59..=61 if !self.polite => self.trouble(),
@@ -442,6 +520,7 @@ impl Schedule {
             (side.domain, side.eq, side.tx_cq, side.rx_cq, side.counter)
         };
         let handle = self.allowed(|world| world.endpoint(domain, &attr, request), &[Errno::EINVAL])?;
+        let srx = self.sides[side].srx.map(|(srx, _)| srx).filter(|_| self.rng.u8(..4) > 0);
         let selective = self.rng.u8(..) < 50;
         let tx = if selective { OpFlags::SELECTIVE_COMPLETION } else { OpFlags::empty() } | OpFlags::TRANSMIT;
         let bound = self.allowed(
@@ -449,6 +528,9 @@ impl Schedule {
                 world.ep_bind_eq(handle, eq, OpFlags::empty())?;
                 world.ep_bind_cq(handle, tx_cq, tx)?;
                 world.ep_bind_cq(handle, rx_cq, OpFlags::RECV)?;
+                if let Some(srx) = srx {
+                    world.ep_bind_srx(handle, srx, OpFlags::empty())?;
+                }
                 world.ep_bind_cntr(handle, counter, counted)
             },
             &[],
@@ -459,11 +541,15 @@ impl Schedule {
         }
         let limits = self.limits();
         done(self.sim.set_ep_limits(handle, limits));
+        let min = [0, 10, 500, 16 * 1024][self.rng.usize(..4)];
+        done(self.sim.set_min_multi_recv(handle, min as u64));
         self.eps.push(Ep {
             handle,
             side,
             phase: Phase::Idle,
             link: None,
+            shared: srx.is_some(),
+            min,
             receives: VecDeque::new(),
             sends: Default::default(),
             selective,
@@ -700,15 +786,16 @@ impl Schedule {
     fn receive(&mut self) {
         let waits = |ep: &Ep| {
             ep.link.is_some_and(|(link, end)| {
-                let link = &self.links[link];
-                ep.phase == Phase::Connected
-                    && link.sent[1 - end].len() > link.received[end] + ep.receives.len()
+                let posted = if ep.shared { &self.sides[ep.side].receives } else { &ep.receives };
+                ep.phase == Phase::Connected && self.links[link].missing(end) > posted.len()
             })
         };
         let waiting = self.eps.iter().position(waits);
         let waiting = waiting.filter(|_| self.rng.u8(..3) > 0);
         if let Some(index) = waiting.or_else(|| self.pick()) {
-            for _ in 0..self.rng.usize(1..6) {
+            // Endpoints that share are to find receives, and not only to wait for them.
+            let most = if self.eps[index].shared { 16 } else { 6 };
+            for _ in 0..self.rng.usize(1..most) {
                 self.receive_at(index);
             }
         }
@@ -727,16 +814,39 @@ impl Schedule {
     fn receive_into(&mut self, index: usize, room: usize) -> bool {
         static ZEROS: [u8; LONGEST] = [0; LONGEST];
         let context = self.ops.len();
-        let buffers = if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
-        let receive = ReceiveOp { buffers, context: context as u64, ..ReceiveOp::default() };
-        let (handle, phase) = (self.eps[index].handle, self.eps[index].phase);
+        // A shared buffer has messages of several endpoints in it while they arrive.
+        let several = self.rng.u8(..5) < if self.eps[index].shared { 3 } else { 1 };
+        let mut buffers =
+            if room <= 64 { self.split(&ZEROS[..room]) } else { vec![Vec::from(&ZEROS[..room])] };
+        let mut flags = OpFlags::empty();
+        if several {
+            buffers = vec![buffers.concat()];
+            flags |= OpFlags::MULTI_RECV;
+        }
+        flags.set(OpFlags::MORE, self.rng.u8(..4) == 0);
+        let receive = ReceiveOp { buffers, flags, context: context as u64 };
+        let Ep { handle, phase, side, shared, min, .. } = self.eps[index];
+        let kind = |min| match several {
+            true => Kind::Buffer { room, min, parts: Vec::new() },
+            false => Kind::Receive { room },
+        };
+        if shared {
+            let Some((srx, _)) = self.sides[side].srx else { return false };
+            if self.allowed(|world| world.srx_recv(srx, receive), &[Errno::EAGAIN]).is_none() {
+                return false;
+            }
+            let kind = kind(self.sides[side].min);
+            self.ops.push(Op { side, ep: None, kind, cancelled: false, quiet: false, done: false });
+            self.sides[side].receives.push_back(context);
+            return true;
+        }
         let refusals = [Errno::EAGAIN, Errno::EOPBADSTATE, Errno::ESHUTDOWN];
         if self.allowed(|world| world.recv(handle, receive), &refusals).is_none() {
             return false;
         }
         assert!(!matches!(phase, Phase::Over | Phase::Failed), "a receive after the end");
-        let kind = Kind::Receive { room, cancelled: false };
-        self.ops.push(Op { ep: index, kind, quiet: false, done: false });
+        let ep = Some(index);
+        self.ops.push(Op { side, ep, kind: kind(min), cancelled: false, quiet: false, done: false });
         self.eps[index].receives.push_back(context);
         true
     }
@@ -757,9 +867,21 @@ impl Schedule {
             let salt = self.rng.u64(..);
             let ack = self.rng.u8(..4) == 0;
             let (inject, quiet) = (len <= 64 && self.rng.u8(..4) == 0, self.rng.u8(..8) == 0);
-            let data = self.rng.bool().then(|| self.rng.u64(..));
+            let mut data = self.rng.bool().then(|| self.rng.u64(..));
+            if let Some((link, end)) = link
+                && self.eps.iter().any(|ep| ep.shared && ep.link == Some((link, 1 - end)))
+            {
+                // Where endpoints share their receives a message has to say where it came.
+                data = Some(
+                    NAMED
+                        | (link as u64) << 24
+                        | (1 - end as u64) << 23
+                        | self.links[link].sent[end].len() as u64,
+                );
+            }
             let asked = self.rng.bool();
             let mut flags = OpFlags::empty();
+            flags.set(OpFlags::MORE, self.rng.u8(..4) == 0);
             flags.set(OpFlags::DELIVERY_COMPLETE, ack);
             flags.set(OpFlags::INJECT, inject);
             flags.set(OpFlags::COMPLETION, asked);
@@ -777,14 +899,19 @@ impl Schedule {
             assert!(matches!(phase, Phase::Connected | Phase::Starting), "a send in phase {phase:?}");
             let number = match link {
                 Some((link, end)) => {
-                    self.links[link].sent[end].push(Message { salt, len, data });
+                    self.links[link].sent[end].push(Message { salt, len, data, cancelled: false });
                     self.links[link].sent[end].len() - 1
                 }
                 None => 0,
             };
-            self.ops.push(Op { ep: index, kind: Kind::Send { number, ack }, quiet, done: false });
+            self.push_op(index, Kind::Send { number, ack }, quiet);
             self.eps[index].sends[usize::from(ack)].push_back(context);
         }
+    }
+
+    fn push_op(&mut self, index: usize, kind: Kind, quiet: bool) {
+        let (side, ep) = (self.eps[index].side, Some(index));
+        self.ops.push(Op { side, ep, kind, cancelled: false, quiet, done: false });
     }
 
     fn open_window(&mut self, side: usize, link: usize, end: usize) -> Option<Window> {
@@ -840,6 +967,7 @@ impl Schedule {
             }
             let asked = self.rng.bool();
             let mut flags = OpFlags::empty();
+            flags.set(OpFlags::MORE, self.rng.u8(..4) == 0);
             flags.set(OpFlags::COMPLETION, asked);
             let context = self.ops.len();
             let refusals = [Errno::EAGAIN, Errno::ENOTCONN, Errno::ESHUTDOWN, Errno::EOPBADSTATE];
@@ -882,7 +1010,7 @@ impl Schedule {
             };
             self.tally.accesses += 1;
             assert!(matches!(phase, Phase::Connected | Phase::Starting), "an access in phase {phase:?}");
-            self.ops.push(Op { ep: index, kind, quiet, done: false });
+            self.push_op(index, kind, quiet);
             self.eps[index].sends[list].push_back(context);
         }
     }
@@ -911,18 +1039,42 @@ impl Schedule {
         })
     }
 
-    fn cancel(&mut self) {
+    fn cancel_receive(&mut self) {
         let Some(index) = self.pick() else { return };
         let Some(&context) = self.eps[index].receives.back() else { return };
-        if self.polite {
-            return;
-        }
         let handle = self.eps[index].handle;
-        if self.allowed(|world| world.cancel(handle, context as u64), &[Errno::ENOENT]).is_some()
-            && let Kind::Receive { cancelled, .. } = &mut self.ops[context].kind
-        {
-            *cancelled = true;
+        if self.allowed(|world| world.cancel(handle, context as u64), &[Errno::ENOENT]).is_some() {
+            self.cancelled(context);
         }
+    }
+
+    fn cancel_send(&mut self) {
+        let Some(index) = self.pick() else { return };
+        // What was posted last is most likely to be still there. Later writes may lie on top of a write.
+        let ops = &self.ops;
+        let wanted = |&&op: &&usize| !ops[op].cancelled && !matches!(ops[op].kind, Kind::Write { .. });
+        let Some(&context) = self.eps[index].sends.iter().flatten().filter(wanted).max() else { return };
+        let Ep { handle, link, .. } = self.eps[index];
+        if self.allowed(|world| world.cancel(handle, context as u64), &[Errno::ENOENT]).is_some() {
+            self.cancelled(context);
+            if let (Kind::Send { number, .. }, Some((link, end))) = (&self.ops[context].kind, link) {
+                self.links[link].sent[end][*number].cancelled = true;
+            }
+        }
+    }
+
+    fn cancel_shared(&mut self) {
+        let side = self.rng.usize(..self.sides.len());
+        let Side { srx: Some((srx, _)), receives, .. } = &self.sides[side] else { return };
+        let (srx, Some(&context)) = (*srx, receives.back()) else { return };
+        if self.allowed(|world| world.srx_cancel(srx, context as u64), &[Errno::ENOENT]).is_some() {
+            self.cancelled(context);
+        }
+    }
+
+    fn cancelled(&mut self, context: usize) {
+        assert!(!core::mem::replace(&mut self.ops[context].cancelled, true), "cancelled twice");
+        self.tally.cancelled += 1;
     }
 
     fn read_completions(&mut self) {
@@ -931,13 +1083,15 @@ impl Schedule {
     }
 
     fn read_completions_of(&mut self, side: usize) {
-        for cq in [self.sides[side].tx_cq, self.sides[side].rx_cq] {
+        let Side { tx_cq, rx_cq, srx, .. } = self.sides[side];
+        for cq in [Some(tx_cq), Some(rx_cq), srx.map(|(_, unmet)| unmet)].into_iter().flatten() {
+            let unmet = srx.is_some_and(|(_, unmet)| unmet == cq);
             loop {
                 match self.sim.cq_read(cq) {
                     Ok(completion) => self.completed(side, completion),
                     Err(Error::ErrorAvailable) => {
                         let failed = done(self.sim.cq_readerr(cq));
-                        self.failed(side, failed);
+                        self.failed(side, failed, unmet);
                     }
                     Err(Error::Empty) => break,
                     Err(error) => panic!("{error}"),
@@ -946,30 +1100,48 @@ impl Schedule {
         }
     }
 
-    /// Marks an operation as done and gives what it was.
-    fn once(&mut self, side: usize, context: u64) -> (usize, usize, Kind) {
+    /// Marks an operation as done and gives what it was. A buffer for several messages is not done yet.
+    fn once(&mut self, side: usize, context: u64) -> (usize, Option<usize>, Kind) {
         let context = context as usize;
         let Some(op) = self.ops.get_mut(context) else { panic!("completion of nothing: {context}") };
-        assert!(!core::mem::replace(&mut op.done, true), "operation {context} completed twice");
-        let (ep, kind) = (op.ep, op.kind.clone());
-        assert_eq!(self.eps[ep].side, side, "a completion in the wrong queue");
-        (context, ep, kind)
+        let done = !matches!(op.kind, Kind::Buffer { .. });
+        assert!(!core::mem::replace(&mut op.done, done), "operation {context} completed twice");
+        assert_eq!(op.side, side, "a completion in the wrong queue");
+        (context, op.ep, op.kind.clone())
     }
 
     fn completed(&mut self, side: usize, completion: Completion) {
-        let Completion { context, flags, len, data, buffers } = completion;
+        let Completion { context, flags, len, data, buffers, offset, rest } = completion;
         if flags.contains(OpFlags::REMOTE_WRITE) {
             assert!(flags.contains(OpFlags::RMA | OpFlags::REMOTE_CQ_DATA), "{flags:?}");
             return self.told(side, len, data);
         }
         let (context, index, kind) = self.once(side, context);
-        match kind {
-            Kind::Receive { room, cancelled } => {
-                assert!(!cancelled, "a cancelled receive succeeded");
+        let (kind, index) = match (kind, index) {
+            (Kind::Receive { room }, _) => {
+                assert!(!self.ops[context].cancelled, "a cancelled receive succeeded");
                 assert!(flags.contains(OpFlags::RECV), "{flags:?}");
-                self.matched(index, context);
-                self.received(index, room, len as usize, 0, flags, data, &buffers);
+                self.matched(side, context);
+                return self.received(context, room, len as usize, 0, flags, data, &buffers);
             }
+            (Kind::Buffer { .. }, _) => {
+                if !buffers.is_empty() {
+                    self.in_buffer(context, offset as usize, &buffers, len as usize);
+                    self.received(context, len as usize, len as usize, 0, flags, data, &buffers);
+                } else {
+                    assert_eq!(flags, OpFlags::MULTI_RECV);
+                }
+                if let Some(rest) = rest {
+                    assert!(flags.contains(OpFlags::MULTI_RECV), "{flags:?}");
+                    self.given_back(context, &rest, !buffers.is_empty());
+                }
+                return;
+            }
+            (_, None) => panic!("operation {context} of nobody"),
+            (kind, Some(index)) => (kind, index),
+        };
+        assert!(!self.ops[context].cancelled, "{kind:?} was cancelled, and succeeded");
+        match kind {
             Kind::Write { .. } | Kind::Read { .. } => self.accessed(index, context, &kind, flags, &buffers),
             Kind::Send { number, ack } => {
                 assert!(!self.ops[context].quiet, "a quiet send was reported");
@@ -987,7 +1159,58 @@ impl Schedule {
                     }
                 }
             }
+            Kind::Receive { .. } | Kind::Buffer { .. } => {}
         }
+    }
+
+    /// A message has come into a buffer for several.
+    fn in_buffer(&mut self, context: usize, offset: usize, buffers: &[Vec<u8>], len: usize) {
+        let op = &mut self.ops[context];
+        let Kind::Buffer { parts, .. } = &mut op.kind else { panic!("no buffer") };
+        assert_eq!((buffers.len(), buffers[0].len()), (1, len), "memory of a message in buffer {context}");
+        let last = parts.iter().map(|(offset, len)| offset + len).max();
+        // Endpoints that share a buffer finish in any order.
+        assert!(op.ep.is_none() || offset == last.unwrap_or(0), "offset {offset} behind {parts:?}");
+        parts.push((offset, len));
+        let side = &mut self.sides[op.side];
+        side.counted += 1;
+        self.tally.parts += 1;
+        if op.ep.is_none() {
+            side.newest = side.newest.max(context);
+        } else if !op.cancelled {
+            self.first(context);
+        }
+    }
+
+    /// A buffer for several messages is the application's again: `part` if with one of those.
+    fn given_back(&mut self, context: usize, rest: &[u8], part: bool) {
+        let op = &mut self.ops[context];
+        let Kind::Buffer { room, min, parts } = &mut op.kind else { panic!("no buffer") };
+        assert!(!core::mem::replace(&mut op.done, true), "buffer {context} came back twice");
+        parts.sort_unstable();
+        let mut end = 0;
+        for (offset, len) in parts {
+            assert_eq!(*offset, end, "messages in buffer {context}");
+            end += *len;
+        }
+        assert_eq!(end + rest.len(), *room, "what is left of buffer {context}");
+        assert!(
+            op.ep.is_none() || !part || rest.len() < (*min).max(1),
+            "buffer {context} came back too early"
+        );
+        self.unlist(context);
+    }
+
+    /// The receive is in no queue any more.
+    fn unlist(&mut self, context: usize) {
+        let Op { side, ep, .. } = self.ops[context];
+        let receives = match ep {
+            Some(ep) => &mut self.eps[ep].receives,
+            None => &mut self.sides[side].receives,
+        };
+        let at = receives.iter().position(|&op| op == context);
+        let _ = at.and_then(|at| receives.remove(at));
+        assert!(at.is_some(), "receive {context} was not pending");
     }
 
     fn accessed(&mut self, index: usize, context: usize, kind: &Kind, flags: OpFlags, buffers: &[Vec<u8>]) {
@@ -1017,26 +1240,53 @@ impl Schedule {
         }
     }
 
-    fn failed(&mut self, side: usize, failed: CompletionError) {
-        let CompletionError { context, flags, len, overflow, data, errno, buffers } = failed;
+    /// `unmet`: by a receive of a shared context, without any endpoint.
+    fn failed(&mut self, side: usize, failed: CompletionError, unmet: bool) {
+        let CompletionError { context, flags, len, overflow, data, errno, buffers, offset, rest } = failed;
         let (context, index, kind) = self.once(side, context);
         self.tally.errors += 1;
         match kind {
-            Kind::Receive { room, cancelled } if errno == Errno::ETRUNC => {
-                assert!(!cancelled && overflow > 0, "truncated by {overflow}");
-                self.matched(index, context);
-                self.received(index, room, len as usize, overflow as usize, flags, data, &buffers);
+            Kind::Receive { room } if errno == Errno::ETRUNC => {
+                assert!(!self.ops[context].cancelled && overflow > 0, "truncated by {overflow}");
+                self.matched(side, context);
+                self.received(context, room, len as usize, overflow as usize, flags, data, &buffers);
             }
             Kind::Receive { .. } => {
                 assert_eq!((errno, len), (Errno::ECANCELED, 0));
-                let receives = &mut self.eps[index].receives;
-                let at = receives.iter().position(|&op| op == context);
-                let _ = at.and_then(|at| receives.remove(at));
-                assert!(at.is_some(), "not pending");
+                match index {
+                    Some(_) => self.unlist(context),
+                    None if unmet => self.unmet(side, context),
+                    None => {
+                        assert!(!self.ops[context].cancelled, "cancelled, and met by a message");
+                        self.matched(side, context);
+                    }
+                }
+            }
+            Kind::Buffer { room, .. } => {
+                if errno == Errno::ETRUNC {
+                    assert_eq!((offset, len as usize), (0, room), "truncated");
+                    self.in_buffer(context, 0, &buffers, room);
+                    self.received(context, room, room, overflow as usize, flags, data, &buffers);
+                } else {
+                    assert_eq!((errno, len), (Errno::ECANCELED, 0));
+                    if let [part] = &buffers[..] {
+                        self.in_buffer(context, offset as usize, &buffers, part.len());
+                    } else if index.is_some() {
+                        self.sides[side].counted += 1;
+                    } else {
+                        assert!(unmet, "a shared buffer failed with an endpoint");
+                        self.newest_is_before(side, context);
+                    }
+                }
+                if let Some(rest) = rest {
+                    assert!(flags.contains(OpFlags::MULTI_RECV), "{flags:?}");
+                    self.given_back(context, &rest, false);
+                }
             }
             Kind::Send { .. } | Kind::Write { .. } | Kind::Read { .. } => {
                 assert_eq!(errno, Errno::ECANCELED);
-                assert!(!self.polite, "operation {context} failed");
+                assert!(!self.polite || self.ops[context].cancelled, "operation {context} failed");
+                let Some(index) = index else { panic!("operation {context} of nobody") };
                 let list = match kind {
                     Kind::Send { ack, .. } | Kind::Write { ack, .. } => usize::from(ack),
                     _ => 2,
@@ -1049,20 +1299,41 @@ impl Schedule {
         }
     }
 
-    /// A message has met this receive: it is the first that was not cancelled.
-    fn matched(&mut self, index: usize, context: usize) {
-        let ops = &self.ops;
-        let receives = &mut self.eps[index].receives;
-        let at =
-            receives.iter().position(|&op| !matches!(ops[op].kind, Kind::Receive { cancelled: true, .. }));
-        let first = at.and_then(|at| receives.remove(at));
-        assert_eq!(first, Some(context), "a message met another receive than the first");
+    /// A message has met this receive, if it is its endpoint's: it is the first that was not cancelled.
+    fn matched(&mut self, side: usize, context: usize) {
+        match self.ops[context].ep {
+            Some(_) => self.first(context),
+            None => {
+                let side = &mut self.sides[side];
+                side.counted += 1;
+                side.newest = side.newest.max(context);
+            }
+        }
+        self.unlist(context);
+    }
+
+    fn first(&self, context: usize) {
+        let Some(ep) = self.ops[context].ep else { return };
+        let first = self.eps[ep].receives.iter().find(|&&op| !self.ops[op].cancelled);
+        assert_eq!(first, Some(&context), "a message met another receive than the first");
+    }
+
+    /// A shared receive came back without a message.
+    fn unmet(&mut self, side: usize, context: usize) {
+        self.newest_is_before(side, context);
+        self.unlist(context);
+    }
+
+    /// No receive that was posted after this one has met a message, unless this one was cancelled.
+    fn newest_is_before(&self, side: usize, context: usize) {
+        let newest = self.sides[side].newest;
+        assert!(self.ops[context].cancelled || newest <= context, "{newest} was met before {context}");
     }
 
     #[allow(clippy::too_many_arguments)]
     fn received(
         &mut self,
-        index: usize,
+        context: usize,
         room: usize,
         len: usize,
         overflow: usize,
@@ -1071,10 +1342,18 @@ impl Schedule {
         buffers: &[Vec<u8>],
     ) {
         self.tally.messages += 1;
-        let Some((link, end)) = self.eps[index].link else { return };
-        let link = &mut self.links[link];
-        let number = link.received[end];
-        link.received[end] += 1;
+        let place = match self.ops[context].ep {
+            Some(index) => self.eps[index].link,
+            None => {
+                self.tally.shared += 1;
+                let named = flags.contains(OpFlags::REMOTE_CQ_DATA) && data & NAMED_MASK == NAMED;
+                named.then_some(((data & !NAMED_MASK) as usize >> 24, data as usize >> 23 & 1))
+            }
+        };
+        let Some((link, end)) = place else { return };
+        let Some(link) = self.links.get_mut(link) else { panic!("a message for no connection: {data:x}") };
+        let number = link.next(end);
+        link.received[end] = number + 1;
         let Some(message) = link.sent[1 - end].get(number) else { panic!("a message that nobody sent") };
         assert_eq!(len + overflow, message.len, "length of message {number}");
         assert_eq!(overflow, message.len.saturating_sub(room), "overflow of message {number}");
@@ -1302,9 +1581,10 @@ impl Schedule {
             all &= ep.phase != Phase::Starting;
             all &= ep.sends.iter().flatten().all(|&op| self.ops[op].quiet);
             if let Some((link, end)) = ep.link {
-                let missing = self.links[link].sent[1 - end].len() - self.links[link].received[end];
+                let missing = self.links[link].missing(end);
                 all &= missing == 0;
-                for _ in ep.receives.len()..missing {
+                let posted = if ep.shared { &self.sides[ep.side].receives } else { &ep.receives };
+                for _ in posted.len()..missing {
                     if !self.receive_into(index, LONGEST) {
                         break;
                     }
@@ -1383,6 +1663,13 @@ impl Schedule {
             if eps || listens {
                 busy(self.sim.close_eq(eq));
             }
+            let shares = |ep: &Ep| ep.side == side && ep.shared && ep.phase != Phase::Closed;
+            if let Some((srx, unmet)) = self.sides[side].srx
+                && self.eps.iter().any(shares)
+            {
+                busy(self.sim.close_srx(srx));
+                busy(self.sim.close_cq(unmet));
+            }
         }
         let mut order: Vec<usize> = (0..self.eps.len()).collect();
         self.rng.shuffle(&mut order);
@@ -1405,6 +1692,15 @@ impl Schedule {
         self.run_for(Duration::from_secs(1));
         self.read_all();
         self.drop_held();
+        for side in 0..self.sides.len() {
+            if let Some((srx, unmet)) = self.sides[side].srx {
+                busy(self.sim.close_domain(self.sides[side].domain));
+                done(self.sim.close_srx(srx));
+                self.read_completions_of(side);
+                done(self.sim.close_cq(unmet));
+                self.sides[side].srx = None;
+            }
+        }
         if let Some(op) = self.ops.iter().position(|op| !op.done && !op.quiet) {
             panic!("operation {op} ({:?}) never completed", self.ops[op].kind);
         }
@@ -1414,9 +1710,12 @@ impl Schedule {
             }
         }
         for (index, side) in self.sides.iter().enumerate() {
-            let posted = self.ops.iter().filter(|op| self.eps[op.ep].side == index).count();
+            // Of receives that are shared, or for several messages, counts what has come.
+            let once =
+                |op: &&Op| op.side == index && op.ep.is_some() && !matches!(op.kind, Kind::Buffer { .. });
+            let posted = self.ops.iter().filter(once).count() as u64 + side.counted;
             let counted = done(self.sim.cntr_read(side.counter)) + done(self.sim.cntr_readerr(side.counter));
-            assert_eq!(counted, posted as u64, "operations counted at side {index}");
+            assert_eq!(counted, posted, "operations counted at side {index}");
             done(self.sim.close_cntr(side.counter));
             busy(self.sim.close_domain(side.domain));
             done(self.sim.close_mr(side.common));

@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 
 use kofi::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Message, PassiveEndpointOps,
-    Receive, Region,
+    Receive, Region, SharedReceiveOps,
 };
 use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
-use kofi_core::{Address, EndpointAttr, Error, Fid, Info, MrMode, OpFlags, Reason, Result, TimeLimits};
+use kofi_core::{
+    Address, EndpointAttr, Error, Fid, Info, MrMode, OpFlags, Reason, Result, SrxAttr, TimeLimits,
+};
 
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
     Fabric, Family, MemoryRegion, Object, PassiveEndpoint, Process, Raw, RawListener, RawPeers, ReceiveOp,
-    RegionOp, Request, RmaIov, SendOp, World,
+    RegionOp, Request, RmaIov, SendOp, SharedReceive, World,
 };
 
 /// Objects by handle. Handles are never used twice.
@@ -63,6 +65,7 @@ pub struct Tcp {
     domains: Table<Arc<dyn DomainOps>>,
     completion_queues: Table<Arc<dyn CompletionQueueOps>>,
     counters: Table<Arc<dyn CounterOps>>,
+    shared: Table<Arc<dyn SharedReceiveOps>>,
     regions: Table<Arc<dyn MemoryRegionOps>>,
     endpoints: Table<Arc<dyn EndpointOps>>,
     raw: Peers,
@@ -81,6 +84,7 @@ impl Default for Tcp {
             domains: Table::default(),
             completion_queues: Table::default(),
             counters: Table::default(),
+            shared: Table::default(),
             regions: Table::default(),
             endpoints: Table::default(),
             raw: Peers::default(),
@@ -117,6 +121,18 @@ fn with_attr(mut info: Info, attr: &EndpointAttr) -> Info {
 
 fn socket_addr(address: &Address) -> Result<SocketAddr> {
     address.socket_addr().ok_or(Error::Invalid { call: "fi_getname", problem: "no socket address" })
+}
+
+fn completion(done: kofi::Completion) -> Completion {
+    Completion {
+        context: done.context,
+        flags: done.flags,
+        len: done.len as u64,
+        data: done.data.unwrap_or_default(),
+        buffers: vectors(done.buffers),
+        offset: done.offset as u64,
+        rest: done.rest.map(kofi::Buf::into_vec),
+    }
 }
 
 fn vectors(buffers: kofi::Buffers) -> Vec<Vec<u8>> {
@@ -193,6 +209,10 @@ impl Tcp {
 
     fn cq(&self, call: &'static str, cq: CompletionQueue) -> Result<&Arc<dyn CompletionQueueOps>> {
         self.completion_queues.get(call, "completion queue", cq.0)
+    }
+
+    fn srx(&self, call: &'static str, srx: SharedReceive) -> Result<&Arc<dyn SharedReceiveOps>> {
+        self.shared.get(call, "shared receive context", srx.0)
     }
 
     fn ep(&self, call: &'static str, ep: Endpoint) -> Result<&Arc<dyn EndpointOps>> {
@@ -445,29 +465,27 @@ impl World for Tcp {
     }
 
     fn cq_read(&mut self, cq: CompletionQueue) -> Result<Completion> {
-        let done = self.cq("fi_cq_read", cq)?.read()?;
-        Ok(Completion {
-            context: done.context,
-            flags: done.flags,
-            len: done.len as u64,
-            data: done.data.unwrap_or_default(),
-            buffers: vectors(done.buffers),
-        })
+        Ok(completion(self.cq("fi_cq_read", cq)?.read()?))
     }
 
-    fn cq_sread(&mut self, cq: CompletionQueue, timeout: i32) -> Result<Completion> {
+    fn cq_sread_cond(&mut self, cq: CompletionQueue, threshold: usize, timeout: i32) -> Result<Completion> {
         let duration = kofi::sread_timeout(timeout, OpFlags::empty())?;
+        let queue = self.cq("fi_cq_sread", cq)?.clone();
+        if threshold > 1 {
+            // The wait itself is what is tried; meanwhile the other side is driven from here.
+            return std::thread::scope(|scope| {
+                let reader = scope.spawn(|| queue.sread(threshold, duration));
+                while !reader.is_finished() {
+                    self.drive();
+                    std::thread::sleep(NAP);
+                }
+                reader.join().unwrap_or(Err(Error::Empty)).map(completion)
+            });
+        }
         // A wait of no length says whether waiting is possible at all.
-        match self.cq("fi_cq_sread", cq)?.sread(Some(Duration::ZERO)) {
+        match queue.sread(threshold, Some(Duration::ZERO)) {
             Err(Error::Empty) => self.until(duration, |world| world.cq_read(cq)),
-            Err(error) => Err(error),
-            Ok(done) => Ok(Completion {
-                context: done.context,
-                flags: done.flags,
-                len: done.len as u64,
-                data: done.data.unwrap_or_default(),
-                buffers: vectors(done.buffers),
-            }),
+            other => other.map(completion),
         }
     }
 
@@ -482,6 +500,8 @@ impl World for Tcp {
             data: error.data,
             errno: error.errno,
             buffers: vectors(done.buffers),
+            offset: done.offset as u64,
+            rest: done.rest.map(kofi::Buf::into_vec),
         })
     }
 
@@ -492,7 +512,8 @@ impl World for Tcp {
     }
 
     fn cntr_open(&mut self, domain: Domain) -> Result<Counter> {
-        let counter = self.domains.get("fi_cntr_open", "domain", domain.0)?.cntr_open(WaitObj::Unspec)?;
+        let counter =
+            self.domains.get("fi_cntr_open", "domain", domain.0)?.cntr_open(WaitObj::Unspec, None)?;
         Ok(Counter(self.counters.insert(counter)))
     }
 
@@ -526,6 +547,40 @@ impl World for Tcp {
     fn close_cntr(&mut self, cntr: Counter) -> Result<()> {
         self.counters.get("fi_close", "counter", cntr.0)?.close()?;
         self.counters.objects.remove(&cntr.0);
+        Ok(())
+    }
+
+    fn srx_open(&mut self, domain: Domain, attr: &SrxAttr) -> Result<SharedReceive> {
+        let srx = self.domains.get("fi_srx_context", "domain", domain.0)?.srx_context(attr)?;
+        Ok(SharedReceive(self.shared.insert(srx)))
+    }
+
+    fn srx_bind_cq(&mut self, srx: SharedReceive, cq: CompletionQueue, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        self.srx(CALL, srx)?.bind_cq(self.cq(CALL, cq)?, flags)
+    }
+
+    fn srx_recv(&mut self, srx: SharedReceive, receive: ReceiveOp) -> Result<()> {
+        let ReceiveOp { buffers, flags, context } = receive;
+        let receive = Receive { buffers: buffers.into_iter().collect(), flags, context };
+        Ok(self.srx("fi_recvmsg", srx)?.recv(receive)?)
+    }
+
+    fn srx_cancel(&mut self, srx: SharedReceive, context: u64) -> Result<()> {
+        self.srx("fi_cancel", srx)?.cancel(context)
+    }
+
+    fn srx_min_multi_recv(&mut self, srx: SharedReceive) -> Result<u64> {
+        self.srx("fi_getopt", srx)?.min_multi_recv()
+    }
+
+    fn set_srx_min_multi_recv(&mut self, srx: SharedReceive, min: u64) -> Result<()> {
+        self.srx("fi_setopt", srx)?.set_min_multi_recv(min)
+    }
+
+    fn close_srx(&mut self, srx: SharedReceive) -> Result<()> {
+        self.srx("fi_close", srx)?.close()?;
+        self.shared.objects.remove(&srx.0);
         Ok(())
     }
 
@@ -599,6 +654,19 @@ impl World for Tcp {
     fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()> {
         const CALL: &str = "fi_ep_bind";
         self.ep(CALL, ep)?.bind_cntr(self.counters.get(CALL, "counter", cntr.0)?, flags)
+    }
+
+    fn ep_bind_srx(&mut self, ep: Endpoint, srx: SharedReceive, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        self.ep(CALL, ep)?.bind_srx(self.srx(CALL, srx)?, flags)
+    }
+
+    fn min_multi_recv(&mut self, ep: Endpoint) -> Result<u64> {
+        self.ep("fi_getopt", ep)?.min_multi_recv()
+    }
+
+    fn set_min_multi_recv(&mut self, ep: Endpoint, min: u64) -> Result<()> {
+        self.ep("fi_setopt", ep)?.set_min_multi_recv(min)
     }
 
     fn enable(&mut self, ep: Endpoint) -> Result<()> {

@@ -13,7 +13,7 @@ use core::time::Duration;
 pub use kofi_core::SocketAddr;
 use kofi_core::attr::{CqAttr, EqAttr};
 pub use kofi_core::wire::header::Segment as RmaIov;
-use kofi_core::{EndpointAttr, Errno, MrMode, OpFlags, Reason, Result, TimeLimits};
+use kofi_core::{EndpointAttr, Errno, MrMode, OpFlags, Reason, Result, SrxAttr, TimeLimits};
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident,)*) => {$(
@@ -38,6 +38,8 @@ handles! {
     Counter,
     /// `struct fid_mr`.
     MemoryRegion,
+    /// `struct fid_ep` of `fi_srx_context`.
+    SharedReceive,
     /// `struct fid_pep`.
     PassiveEndpoint,
     /// `struct fid_ep`.
@@ -126,8 +128,13 @@ pub struct Completion {
     pub len: u64,
     /// The sender's completion data, if `flags` has `FI_REMOTE_CQ_DATA`.
     pub data: u64,
-    /// The buffers, as posted but for what was received.
+    /// The buffers, as posted but for what was received. Of a message in a buffer for several: its part of
+    /// that.
     pub buffers: Vec<Vec<u8>>,
+    /// Of such a message: where in the buffer it began.
+    pub offset: u64,
+    /// If `flags` has `FI_MULTI_RECV`: what is left of the buffer.
+    pub rest: Option<Vec<u8>>,
 }
 
 /// What `fi_cq_readerr` gives, and the operation's buffers.
@@ -145,8 +152,12 @@ pub struct CompletionError {
     pub data: u64,
     /// Why it failed.
     pub errno: Errno,
-    /// The buffers, as posted but for what was received.
+    /// As in [`Completion`].
     pub buffers: Vec<Vec<u8>>,
+    /// As in [`Completion`].
+    pub offset: u64,
+    /// As in [`Completion`].
+    pub rest: Option<Vec<u8>>,
 }
 
 /// A send (`fi_sendmsg`, and with `quiet` `fi_inject`).
@@ -192,6 +203,11 @@ impl ReceiveOp {
     /// One buffer of `len` bytes, no flags.
     pub fn new(len: usize, context: u64) -> Self {
         Self { buffers: vec![vec![0; len]], context, ..Self::default() }
+    }
+
+    /// One buffer of `len` bytes for several messages.
+    pub fn multi(len: usize, context: u64) -> Self {
+        Self { flags: OpFlags::MULTI_RECV, ..Self::new(len, context) }
     }
 }
 
@@ -331,7 +347,11 @@ pub trait World {
     /// `fi_cq_read`.
     fn cq_read(&mut self, cq: CompletionQueue) -> Result<Completion>;
     /// `fi_cq_sread`: milliseconds; negative waits for ever.
-    fn cq_sread(&mut self, cq: CompletionQueue, timeout: i32) -> Result<Completion>;
+    fn cq_sread(&mut self, cq: CompletionQueue, timeout: i32) -> Result<Completion> {
+        self.cq_sread_cond(cq, 0, timeout)
+    }
+    /// `fi_cq_sread` of a queue with `FI_CQ_COND_THRESHOLD`: waits for `threshold` completions.
+    fn cq_sread_cond(&mut self, cq: CompletionQueue, threshold: usize, timeout: i32) -> Result<Completion>;
     /// `fi_cq_readerr`.
     fn cq_readerr(&mut self, cq: CompletionQueue) -> Result<CompletionError>;
     /// `fi_close`.
@@ -353,6 +373,23 @@ pub trait World {
     fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()>;
     /// `fi_close`.
     fn close_cntr(&mut self, cntr: Counter) -> Result<()>;
+
+    // Shared receive context.
+
+    /// `fi_srx_context`.
+    fn srx_open(&mut self, domain: Domain, attr: &SrxAttr) -> Result<SharedReceive>;
+    /// `fi_ep_bind` to a completion queue, for receives that no message has met.
+    fn srx_bind_cq(&mut self, srx: SharedReceive, cq: CompletionQueue, flags: OpFlags) -> Result<()>;
+    /// `fi_recvmsg`.
+    fn srx_recv(&mut self, srx: SharedReceive, receive: ReceiveOp) -> Result<()>;
+    /// `fi_cancel`.
+    fn srx_cancel(&mut self, srx: SharedReceive, context: u64) -> Result<()>;
+    /// `fi_getopt(FI_OPT_MIN_MULTI_RECV)`.
+    fn srx_min_multi_recv(&mut self, srx: SharedReceive) -> Result<u64>;
+    /// `fi_setopt(FI_OPT_MIN_MULTI_RECV)`.
+    fn set_srx_min_multi_recv(&mut self, srx: SharedReceive, min: u64) -> Result<()>;
+    /// `fi_close`.
+    fn close_srx(&mut self, srx: SharedReceive) -> Result<()>;
 
     // Memory region.
 
@@ -380,6 +417,12 @@ pub trait World {
     fn ep_bind_cq(&mut self, ep: Endpoint, cq: CompletionQueue, flags: OpFlags) -> Result<()>;
     /// `fi_ep_bind` to a counter.
     fn ep_bind_cntr(&mut self, ep: Endpoint, cntr: Counter, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a shared receive context.
+    fn ep_bind_srx(&mut self, ep: Endpoint, srx: SharedReceive, flags: OpFlags) -> Result<()>;
+    /// `fi_getopt(FI_OPT_MIN_MULTI_RECV)`.
+    fn min_multi_recv(&mut self, ep: Endpoint) -> Result<u64>;
+    /// `fi_setopt(FI_OPT_MIN_MULTI_RECV)`.
+    fn set_min_multi_recv(&mut self, ep: Endpoint, min: u64) -> Result<()>;
     /// `fi_enable`.
     fn enable(&mut self, ep: Endpoint) -> Result<()>;
     /// Limits in time for phases that start from now on.

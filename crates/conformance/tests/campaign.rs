@@ -22,6 +22,7 @@ fn fixed_seeds() {
     }
     assert!(total.connections > 1000 && total.failures > 500, "{total:?}");
     assert!(total.messages > 2000 && total.errors > 2000, "{total:?}");
+    assert!(total.shared > 500 && total.parts > 500 && total.cancelled > 100, "{total:?}");
 }
 
 #[test]

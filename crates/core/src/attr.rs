@@ -68,6 +68,16 @@ impl Default for EqAttr {
     }
 }
 
+/// What a blocking read of a completion queue waits for (`enum fi_cq_wait_cond`).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum WaitCond {
+    /// The next completion.
+    #[default]
+    None,
+    /// As many completions as the call says (`FI_CQ_COND_THRESHOLD`).
+    Threshold,
+}
+
 /// Attributes of a completion queue (`struct fi_cq_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CqAttr {
@@ -76,4 +86,6 @@ pub struct CqAttr {
     pub size: usize,
     /// How a reader can wait.
     pub wait_obj: WaitObj,
+    /// What a blocking read waits for.
+    pub wait_cond: WaitCond,
 }

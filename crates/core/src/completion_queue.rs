@@ -5,7 +5,8 @@
 use core::fmt;
 
 use crate::flags::OpFlags;
-use crate::operation::{List, OpId, Operation, Operations};
+use crate::multi_receive::Part;
+use crate::operation::{List, OpId, Operations};
 use crate::slab::Key;
 use crate::{Errno, Error, Result};
 
@@ -19,12 +20,18 @@ pub struct Completion {
     /// As given when it was posted.
     pub context: u64,
     /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, `FI_RMA | FI_READ`, `FI_RMA | FI_WRITE`; for a
-    /// peer's write `FI_RMA | FI_REMOTE_WRITE`. With `FI_REMOTE_CQ_DATA` `data` counts.
+    /// peer's write `FI_RMA | FI_REMOTE_WRITE`. With `FI_REMOTE_CQ_DATA` `data` counts. `FI_MULTI_RECV`, alone or
+    /// with others: no more messages go into this buffer.
     pub flags: OpFlags,
     /// Bytes received, or written by a peer; 0 for what was sent, written or read by us.
     pub len: u64,
     /// The sender's completion data.
     pub data: u64,
+    /// Of a message in a buffer for several (`FI_MULTI_RECV`): where in it the message begins.
+    pub offset: u64,
+    /// With `FI_MULTI_RECV` in `flags`: the operation whose buffer this message was the last one in. What is
+    /// left of its memory is the caller's again.
+    pub buffer: Option<OpId>,
 }
 
 /// An operation that failed (`struct fi_cq_err_entry`).
@@ -38,6 +45,10 @@ pub struct CompletionError {
     pub len: u64,
     /// Bytes of the message that had no room (`olen`).
     pub overflow: u64,
+    /// As in [`Completion`].
+    pub offset: u64,
+    /// As in [`Completion`].
+    pub buffer: Option<OpId>,
     /// The sender's completion data.
     pub data: u64,
     /// Why it failed.
@@ -73,6 +84,8 @@ pub(crate) struct CompletionQueue {
     pub(crate) entries: List,
     /// Endpoints that it is bound to, counted once for each direction.
     pub(crate) bindings: usize,
+    /// Entries that are errors.
+    pub(crate) failures: usize,
     /// Entries that peers made.
     pub(crate) remote: usize,
     /// How many of those it takes before peers have to wait.
@@ -81,7 +94,7 @@ pub(crate) struct CompletionQueue {
     pub(crate) waited_for: bool,
 }
 
-/// Completions of peers' writes that any completion queue takes.
+/// Completions that peers make, by writes or by messages for one buffer, that any completion queue takes.
 const LEAST: usize = 64;
 
 impl CompletionQueue {
@@ -100,7 +113,10 @@ impl CompletionQueue {
     }
 
     pub(crate) fn push(&mut self, ops: &mut Operations, id: OpId) {
-        self.remote += usize::from(ops.get(id).is_some_and(Operation::is_remote));
+        if let Some(op) = ops.get(id) {
+            self.remote += usize::from(op.is_of_peer());
+            self.failures += usize::from(op.failure.is_some());
+        }
         ops.push(&mut self.entries, id);
     }
 
@@ -111,11 +127,14 @@ impl CompletionQueue {
         if op.failure.is_some() {
             return Err(Error::ErrorAvailable);
         }
+        let part = ops.part(id);
         let completion = Completion {
             context: op.context,
             flags: op.flags,
             len: op.len,
             data: op.data.unwrap_or_default(),
+            offset: part.map_or(0, |part| part.offset),
+            buffer: part.filter(|part| part.last).map(|part| part.buffer),
         };
         self.take(ops);
         Ok((id, completion))
@@ -126,11 +145,14 @@ impl CompletionQueue {
         let id = self.entries.first().ok_or(Error::Empty)?;
         let op = ops.get(id).ok_or(Error::Empty)?;
         let failure = op.failure.ok_or(Error::Empty)?;
+        let part = ops.part(id);
         let error = CompletionError {
             context: op.context,
             flags: op.flags,
             len: op.len,
             overflow: failure.overflow,
+            offset: part.map_or(0, |part| part.offset),
+            buffer: part.filter(|part| part.last).map(|part| part.buffer),
             data: op.data.unwrap_or_default(),
             errno: failure.errno,
             provider_errno: failure.provider_errno,
@@ -140,9 +162,14 @@ impl CompletionQueue {
     }
 
     fn take(&mut self, ops: &mut Operations) {
-        if let Some(id) = ops.take_first(&mut self.entries) {
-            self.remote -= usize::from(ops.get(id).is_some_and(Operation::is_remote));
-            ops.release(id);
+        let Some(id) = ops.take_first(&mut self.entries) else { return };
+        if let Some(op) = ops.get(id) {
+            self.remote -= usize::from(op.is_of_peer());
+            self.failures -= usize::from(op.failure.is_some());
         }
+        if let Some(Part { buffer, last: true, .. }) = ops.part(id) {
+            ops.release(buffer);
+        }
+        ops.release(id);
     }
 }

@@ -14,8 +14,9 @@
 //! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
 //!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
 //!   [`poll_transport`](Domain::poll_transport), [`poll_event`](Domain::poll_event),
-//!   [`poll_released`](Domain::poll_released), [`poll_resumed`](Domain::poll_resumed); for an endpoint
-//!   that has taken bytes or was given receives [`poll_kept`](Domain::poll_kept).
+//!   [`poll_split`](Domain::poll_split), then [`poll_released`](Domain::poll_released),
+//!   [`poll_resumed`](Domain::poll_resumed); for an endpoint that has taken bytes or was given receives
+//!   [`poll_kept`](Domain::poll_kept).
 //!
 //! Memory is named, never touched: an [`OpId`] stands for the buffers of an operation from its post
 //! until its completion is read or it is released, an [`MrId`](crate::MrId) for those of a memory
@@ -27,11 +28,13 @@ use alloc::format;
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
 use crate::counter::Bound;
-use crate::endpoint::{Endpoint, EndpointAttr, EpId, Origin, State};
+use crate::endpoint::{Binding, Endpoint, EndpointAttr, EpId, Incoming, Origin, State};
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
 use crate::memory::Regions;
-use crate::operation::{Failure, List, OpId, Operation, Operations};
+use crate::multi_receive::{Part, Split};
+use crate::operation::{Failure, List, OpId, Operation, Operations, Role};
+use crate::shared_receive::SharedReceive;
 use crate::slab::Slab;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
@@ -55,6 +58,9 @@ pub struct Domain {
     pub(crate) counters: Slab<Bound>,
     pub(crate) ops: Operations,
     pub(crate) regions: Regions,
+    pub(crate) shared: Slab<SharedReceive>,
+    /// Parts of buffers that the driver has not been told of.
+    pub(crate) splits: VecDeque<Split>,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
     events: VecDeque<(Fid, Entry)>,
@@ -76,15 +82,17 @@ impl Domain {
     /// Whether the domain can be closed.
     ///
     /// # Errors
-    /// -FI_EBUSY while endpoints, completion queues, counters or memory regions are open.
+    /// -FI_EBUSY while endpoints, shared receive contexts, completion queues, counters or memory regions are
+    /// open.
     pub fn check_close(&self) -> Result<()> {
-        let counters = self.counters.len();
-        if self.endpoints.len() + self.queues.len() + self.regions.len() + counters > 0 {
+        let (counters, shared) = (self.counters.len(), self.shared.len());
+        if self.endpoints.len() + self.queues.len() + self.regions.len() + counters + shared > 0 {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
                 users: format!(
-                    "{} endpoints, {} completion queues, {counters} counters and {} memory regions",
+                    "{} endpoints, {shared} shared receive contexts, {} completion queues, {counters} counters \
+                     and {} memory regions",
                     self.endpoints.len(),
                     self.queues.len(),
                     self.regions.len()
@@ -109,7 +117,7 @@ impl Domain {
     /// [`poll_released`](Self::poll_released).
     ///
     /// # Errors
-    /// -FI_EBUSY while endpoints are bound to it.
+    /// -FI_EBUSY while endpoints or shared receive contexts are bound to it.
     pub fn close_cq(&mut self, cq: CqId) -> Result<()> {
         const CALL: &str = "fi_close";
         let queue = self.queues.get(cq.0).ok_or(Error::Stale { call: CALL, object: "completion queue" })?;
@@ -117,12 +125,12 @@ impl Domain {
             return Err(Error::Busy {
                 call: CALL,
                 object: "completion queue",
-                users: format!("{} bound endpoint directions", queue.bindings),
+                users: format!("{} directions of endpoints and contexts", queue.bindings),
             });
         }
         if let Some(mut queue) = self.queues.remove(cq.0) {
             while let Some(op) = self.ops.take_first(&mut queue.entries) {
-                self.ops.push(&mut self.released, op);
+                self.push_released(op);
             }
         }
         Ok(())
@@ -136,9 +144,7 @@ impl Domain {
         let queue = self.queues.get_mut(cq.0);
         let queue = queue.ok_or(Error::Stale { call: "fi_cq_read", object: "completion queue" })?;
         let done = queue.read(&mut self.ops)?;
-        if queue.has_room_for_waiting() {
-            self.room_made(cq);
-        }
+        self.entry_taken(cq);
         Ok(done)
     }
 
@@ -148,9 +154,24 @@ impl Domain {
     /// -FI_EAGAIN when the next completion is none.
     pub fn read_cq_error(&mut self, cq: CqId) -> Result<(OpId, CompletionError)> {
         let queue = self.queues.get_mut(cq.0);
-        queue
-            .ok_or(Error::Stale { call: "fi_cq_readerr", object: "completion queue" })?
-            .read_error(&mut self.ops)
+        let queue = queue.ok_or(Error::Stale { call: "fi_cq_readerr", object: "completion queue" })?;
+        let done = queue.read_error(&mut self.ops)?;
+        self.entry_taken(cq);
+        Ok(done)
+    }
+
+    /// Peers that wait for room may go on.
+    fn entry_taken(&mut self, cq: CqId) {
+        if self.queues.get_mut(cq.0).is_some_and(CompletionQueue::has_room_for_waiting) {
+            self.room_made(cq);
+        }
+    }
+
+    /// Whether a wait for `threshold` completions is over (`FI_CQ_COND_THRESHOLD`): they are there, or an error
+    /// is among what is.
+    pub fn cq_satisfies(&self, cq: CqId, threshold: usize) -> bool {
+        let ready = |queue: &CompletionQueue| queue.entries.len() >= threshold || queue.failures > 0;
+        self.queues.get(cq.0).is_some_and(ready)
     }
 
     /// Completions that wait to be read.
@@ -222,6 +243,9 @@ impl Domain {
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
             self.unbind_counters(&endpoint);
+            if let Some(srx) = endpoint.rx.srx {
+                self.unbind_srx(ep, srx);
+            }
             for binding in [endpoint.tx_cq, endpoint.rx_cq].into_iter().flatten() {
                 if let Some(queue) = self.queues.get_mut(binding.cq.0) {
                     queue.bindings -= 1;
@@ -338,30 +362,69 @@ impl Domain {
     /// direction if there is one and somebody wants to know.
     pub(crate) fn complete(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
         let Some(op) = self.ops.get(id) else { return };
-        if !op.is_remote() {
-            self.count(ep, op.flags, failure.is_none());
+        let (flags, role) = (op.flags, op.role);
+        let (is_remote, is_incoming) = (op.is_remote(), op.is_incoming());
+        if !is_remote {
+            self.count(ep, flags, failure.is_none());
         }
         let endpoint = self.endpoints.get(ep.0);
-        let Some(op) = self.ops.get_mut(id) else { return };
-        let binding =
-            endpoint.and_then(|endpoint| if op.is_incoming() { endpoint.rx_cq } else { endpoint.tx_cq });
-        op.failure = failure;
-        op.done = true;
-        let told = op.report || failure.is_some();
-        match binding.and_then(|binding| self.queues.get_mut(binding.cq.0)) {
-            Some(queue) if told => queue.push(&mut self.ops, id),
-            _ => self.ops.push(&mut self.released, id),
+        let binding = endpoint.and_then(|endpoint| if is_incoming { endpoint.rx_cq } else { endpoint.tx_cq });
+        match role {
+            Role::Ordinary => self.report(binding, id, failure),
+            Role::Buffer => self.retire(binding, id, failure),
+            Role::Part => {
+                let ended = self.ops.part_ended(id);
+                self.report(binding, id, failure);
+                if let Some((binding, buffer)) = ended {
+                    self.end_buffer(binding, buffer);
+                }
+            }
         }
     }
 
-    /// Each pending operation of the endpoint fails with `FI_ECANCELED`; `cause` goes with it.
+    /// Puts an operation that has ended into the queue, or sets it free if nobody is to be told.
+    pub(crate) fn report(&mut self, binding: Option<Binding>, id: OpId, failure: Option<Failure>) {
+        let Some(op) = self.ops.get_mut(id) else { return };
+        op.failure = failure;
+        op.done = true;
+        let (asked, quiet) = (op.asked, op.quiet);
+        if let Some(Binding { cq, selective }) = binding
+            && (failure.is_some() || !quiet && (asked || !selective))
+            && let Some(queue) = self.queues.get_mut(cq.0)
+        {
+            return queue.push(&mut self.ops, id);
+        }
+        self.push_released(id);
+    }
+
+    /// Nobody is told of an operation: its memory is free, and that of a buffer that ends with it.
+    fn push_released(&mut self, id: OpId) {
+        let part = self.ops.part(id);
+        self.ops.push(&mut self.released, id);
+        if let Some(Part { buffer, last: true, .. }) = part {
+            self.ops.push(&mut self.released, buffer);
+        }
+    }
+
+    /// A pending operation fails with `FI_ECANCELED`; `cause` goes with it. It is in no list now.
+    pub(crate) fn end_operation(&mut self, ep: EpId, id: OpId, cause: Errno) {
+        if let Some(op) = self.ops.get_mut(id)
+            && op.role != Role::Buffer
+        {
+            op.len = 0;
+        }
+        self.complete(ep, id, Some(Failure::canceled(cause)));
+    }
+
+    /// Each pending operation of the endpoint fails with `FI_ECANCELED`; `cause` goes with it. Receives of a
+    /// shared context that no message has met are not the endpoint's.
     pub(crate) fn cancel_all(&mut self, ep: EpId, cause: Errno) {
         while let Some(id) = self.next_pending(ep) {
-            if let Some(op) = self.ops.get_mut(id) {
-                op.len = 0;
-            }
-            let failure = Failure { errno: Errno::ECANCELED, provider_errno: cause.raw(), overflow: 0 };
-            self.complete(ep, id, Some(failure));
+            self.end_operation(ep, id, cause);
+        }
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            // A message that waits for a receive is lost with the connection.
+            endpoint.rx.incoming = Incoming::Header;
         }
     }
 

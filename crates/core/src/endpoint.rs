@@ -9,10 +9,12 @@ use crate::event_queue::Fid;
 use crate::flags::{Caps, OpFlags};
 use crate::info::Info;
 use crate::memory::Pieces;
+use crate::multi_receive::MIN_MULTI_RECV;
 use crate::operation::{List, OpId};
 use crate::passive_endpoint::Taken;
 use crate::reason::Reason;
 use crate::rma::Replies;
+use crate::shared_receive::SrxId;
 use crate::slab::Key;
 use crate::time::{Deadline, TimeLimits};
 use crate::unexpected::Unexpected;
@@ -203,7 +205,12 @@ pub(crate) struct Payload {
 /// The incoming half of a connection.
 #[derive(Debug)]
 pub(crate) struct Receive {
+    /// Receives that no message has met; of the shared context if there is one.
     pub(crate) posted: List,
+    pub(crate) srx: Option<SrxId>,
+    /// It is among those who wait for a receive of that.
+    pub(crate) waits: bool,
+    pub(crate) min_multi_recv: u64,
     pub(crate) incoming: Incoming,
     /// Where the write that is arriving goes.
     pub(crate) pieces: Pieces,
@@ -262,6 +269,9 @@ impl Endpoint {
             tx: Transmit::default(),
             rx: Receive {
                 posted: List::default(),
+                srx: None,
+                waits: false,
+                min_multi_recv: MIN_MULTI_RECV,
                 incoming: Incoming::Header,
                 pieces: Pieces::default(),
                 unexpected: Unexpected::default(),

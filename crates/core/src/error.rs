@@ -152,7 +152,10 @@ pub enum Error {
         object: &'static str,
     },
     /// `fi_cancel` found no pending operation with this context.
-    #[error("fi_cancel: no pending receive has context {context:#x}; it has completed or was never posted")]
+    #[error(
+        "fi_cancel: no operation that has not begun has context {context:#x}; it is under way, has completed or \
+         was never posted"
+    )]
     NoSuchOperation {
         /// The context searched for.
         context: u64,

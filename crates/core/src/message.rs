@@ -8,7 +8,7 @@ use crate::endpoint::{EpId, Incoming, Payload, Receive, Sink, State, Transmit};
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
 use crate::memory::{MrId, Pieces};
-use crate::operation::{Failure, List, OpId, Operation, Operations};
+use crate::operation::{List, OpId, Operation, Operations};
 use crate::rma::{MAX_READS, Reply};
 use crate::wire::header::{BASE_LEN, Header, Kind, MAX_LEN};
 use crate::wire::{ByteOrder, WireError};
@@ -38,7 +38,7 @@ pub struct PostReceive {
     pub len: u64,
     /// Segments.
     pub segments: usize,
-    /// `FI_COMPLETION`, `FI_MORE`.
+    /// `FI_COMPLETION`, `FI_MORE`, `FI_MULTI_RECV`.
     pub flags: OpFlags,
     /// Comes back with the completion.
     pub context: u64,
@@ -196,6 +196,15 @@ impl Transmit {
         self.greeting.is_empty() && self.queue.len() == 0 && self.replies.is_empty()
     }
 
+    /// The operation of which the transport has a part.
+    fn started(&self) -> Option<OpId> {
+        if self.written > 0 && !self.reply_started && self.greeting.is_empty() {
+            self.queue.first()
+        } else {
+            None
+        }
+    }
+
     /// Whether something can be written now. A read cannot while many are outstanding, and holds up
     /// what is behind it.
     fn is_ready(&self, ops: &Operations) -> bool {
@@ -208,8 +217,7 @@ impl Transmit {
     /// The records to be written, in order: one that was started, replies, operations.
     fn records<'a>(&'a self, ops: &'a Operations) -> impl Iterator<Item = (Header, Source<'a>)> {
         let send = |id: OpId| ops.header(id).map(|header| (header, Source::Operation(id)));
-        let started = self.written > 0 && !self.reply_started;
-        let first = if started { self.queue.first() } else { None };
+        let first = self.started();
         let rest = match first {
             Some(id) => ops.next(id),
             None => self.queue.first(),
@@ -249,7 +257,8 @@ impl Domain {
     /// -FI_EOPBADSTATE after a failed connection; -FI_EMSGSIZE and -FI_EINVAL over a limit;
     /// -FI_EBADFLAGS; -FI_EAGAIN while the transmit queue is full.
     pub fn post_send(&mut self, ep: EpId, send: &Send) -> Result<OpId> {
-        let op = self.check_transmit("fi_sendmsg", ep, send, OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA)?;
+        let known = OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA | OpFlags::MATCH_COMPLETE;
+        let op = self.check_transmit("fi_sendmsg", ep, send, known)?;
         self.enqueue(ep, op, |endpoint| &mut endpoint.tx.queue)
     }
 
@@ -292,59 +301,14 @@ impl Domain {
         if tx.queue.len() + tx.unacked.len() + tx.reads.len() >= limit {
             return Err(Error::Full { call, what: "the transmit queue (tx_attr.size)", limit });
         }
-        let selective = endpoint.tx_cq.is_some_and(|binding| binding.selective);
         let mut op = Operation::new(OpFlags::MSG | OpFlags::SEND, send.context, send.len);
         op.data = send.data;
         op.commit = send.flags.contains(OpFlags::COMMIT_COMPLETE);
-        op.ack = op.commit || send.flags.intersects(OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE);
-        op.report = !send.quiet && (!selective || send.flags.contains(OpFlags::COMPLETION));
+        // A message is acknowledged once it is in its receive, so that it has met one.
+        let acknowledged = OpFlags::TRANSMIT_COMPLETE | OpFlags::DELIVERY_COMPLETE | OpFlags::MATCH_COMPLETE;
+        op.ack = op.commit || send.flags.intersects(acknowledged);
+        (op.asked, op.quiet) = (send.flags.contains(OpFlags::COMPLETION), send.quiet);
         Ok(op)
-    }
-
-    /// `fi_recvmsg` and its kind.
-    ///
-    /// # Errors
-    /// -FI_EOPBADSTATE before `fi_enable` or after a failed connection; -FI_ESHUTDOWN once the
-    /// connection is over; -FI_EINVAL over a limit; -FI_EBADFLAGS; -FI_EAGAIN while the receive
-    /// queue is full.
-    pub fn post_receive(&mut self, ep: EpId, receive: &PostReceive) -> Result<OpId> {
-        const CALL: &str = "fi_recvmsg";
-        let endpoint = self.endpoint_mut(CALL, ep)?;
-        let attr = &endpoint.attr;
-        match endpoint.state {
-            State::Idle => {
-                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "call fi_enable first"));
-            }
-            State::Failed => {
-                return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "use a new endpoint"));
-            }
-            State::Disconnected => {
-                return Err(endpoint.wrong_state(CALL, Errno::ESHUTDOWN, "use a new endpoint"));
-            }
-            _ => {}
-        }
-        check_flags(CALL, receive.flags, OpFlags::COMPLETION | OpFlags::MORE)?;
-        if receive.segments > attr.rx_iov_limit {
-            let (count, limit) = (receive.segments, attr.rx_iov_limit);
-            return Err(Error::TooManySegments { call: CALL, what: "rx_attr.iov_limit", count, limit });
-        }
-        let limit = attr.rx_size;
-        if endpoint.rx.posted.len() >= limit {
-            return Err(Error::Full { call: CALL, what: "the receive queue (rx_attr.size)", limit });
-        }
-        let selective = endpoint.rx_cq.is_some_and(|binding| binding.selective);
-        let mut op = Operation::new(OpFlags::MSG | OpFlags::RECV, receive.context, receive.len);
-        op.report = !selective || receive.flags.contains(OpFlags::COMPLETION);
-        let id = self.enqueue(ep, op, |endpoint| &mut endpoint.rx.posted)?;
-        // A message may have been waiting for it, and be complete with that: nothing more needs to
-        // arrive for one without payload.
-        if let Some(endpoint) = self.endpoints.get(ep.0)
-            && endpoint.rx.unexpected.is_empty()
-            && let Some(header) = endpoint.rx.waiting_message()
-        {
-            self.start_message(ep, header);
-        }
-        Ok(id)
     }
 
     fn enqueue(
@@ -361,41 +325,36 @@ impl Domain {
         Ok(id)
     }
 
-    /// `fi_cancel`: the oldest receive posted with `context` that no message has reached completes
-    /// with `FI_ECANCELED`.
+    /// `fi_cancel`: the oldest operation posted with `context` that has not begun completes with
+    /// `FI_ECANCELED`: a receive that no message has met, or else a send, write or read of which the
+    /// transport has nothing yet.
     ///
     /// # Errors
     /// -FI_ENOENT when there is none (decision D10).
     pub fn cancel(&mut self, ep: EpId, context: u64) -> Result<()> {
-        self.cancel_first(ep, context, |_, op| op.context == context)
+        const CALL: &str = "fi_cancel";
+        let Self { endpoints, ops, .. } = self;
+        let endpoint = endpoints.get_mut(ep.0).ok_or(Error::Stale { call: CALL, object: "endpoint" })?;
+        let wanted = |op: &Operation| op.context == context && !op.quiet;
+        let started = endpoint.tx.started();
+        let found = ops
+            .remove(&mut endpoint.rx.posted, |_, op| wanted(op))
+            .or_else(|| ops.remove(&mut endpoint.tx.queue, |id, op| Some(id) != started && wanted(op)));
+        self.end_operation(ep, found.ok_or(Error::NoSuchOperation { context })?, Errno::ECANCELED);
+        Ok(())
     }
 
-    /// The same for one operation.
+    /// The same for one receive.
     ///
     /// # Errors
-    /// -FI_ENOENT when it is no receive that no message has reached.
-    pub fn cancel_operation(&mut self, ep: EpId, op: OpId) -> Result<()> {
-        let context = self.ops.get(op).map_or(0, |op| op.context);
-        self.cancel_first(ep, context, |id, _| id == op)
-    }
-
-    fn cancel_first(
-        &mut self,
-        ep: EpId,
-        context: u64,
-        wanted: impl Fn(OpId, &Operation) -> bool,
-    ) -> Result<()> {
-        self.endpoint("fi_cancel", ep)?;
+    /// -FI_ENOENT when it is none of the endpoint's that no message has reached.
+    pub fn cancel_receive(&mut self, ep: EpId, op: OpId) -> Result<()> {
         let Self { endpoints, ops, .. } = self;
-        let found = endpoints
-            .get_mut(ep.0)
-            .and_then(|endpoint| ops.remove(&mut endpoint.rx.posted, wanted))
-            .ok_or(Error::NoSuchOperation { context })?;
-        if let Some(op) = self.ops.get_mut(found) {
-            op.len = 0;
-        }
-        let errno = Errno::ECANCELED;
-        self.complete(ep, found, Some(Failure { errno, provider_errno: errno.raw(), overflow: 0 }));
+        let endpoint =
+            endpoints.get_mut(ep.0).ok_or(Error::Stale { call: "fi_cancel", object: "endpoint" })?;
+        let found = ops.remove(&mut endpoint.rx.posted, |id, _| id == op);
+        let context = ops.get(op).map_or(0, |op| op.context);
+        self.end_operation(ep, found.ok_or(Error::NoSuchOperation { context })?, Errno::ECANCELED);
         Ok(())
     }
 
@@ -598,9 +557,6 @@ impl Domain {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
         match header.kind {
-            Kind::Message { .. } if endpoint.rx.posted.len() == 0 || !endpoint.rx.unexpected.is_empty() => {
-                self.start_unexpected(ep, header);
-            }
             Kind::Message { .. } => self.start_message(ep, header),
             Kind::Ack => {
                 let id = ops.take_first(&mut endpoint.tx.unacked).ok_or(WireError::StrayAck)?;
@@ -611,49 +567,6 @@ impl Domain {
             Kind::Write { data, segments } => return self.start_write(ep, header, data, &segments),
         }
         Ok(())
-    }
-
-    /// A message meets the receive it goes into.
-    fn start_message(&mut self, ep: EpId, header: Header) {
-        let Self { endpoints, ops, .. } = self;
-        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
-        let Some(id) = ops.take_first(&mut endpoint.rx.posted) else { return };
-        if endpoint.rx.half_closed && endpoint.state == State::Connected {
-            // The application is receiving what is left: the limit for that starts again.
-            endpoint.rx.half_closed = false;
-            endpoint.deadline = None;
-        }
-        let Some(op) = ops.get_mut(id) else { return };
-        if let Kind::Message { data: Some(data) } = header.kind {
-            op.data = Some(data);
-            op.flags |= OpFlags::REMOTE_CQ_DATA;
-        }
-        let sink = Sink::Receive(id);
-        let payload = Payload { sink, room: op.len, done: 0, total: header.payload, ack: header.ack };
-        endpoint.rx.incoming = Incoming::Payload(payload);
-        self.advance(ep, 0);
-    }
-
-    fn finish_message(&mut self, ep: EpId, id: OpId, payload: &Payload) {
-        // The acknowledgement is due now, in the order of arrival (section 7).
-        if payload.ack
-            && let Some(endpoint) = self.endpoints.get_mut(ep.0)
-        {
-            endpoint.acknowledge();
-        }
-        self.received(ep, id, payload.total);
-    }
-
-    /// A receive has its message, of `total` bytes.
-    pub(crate) fn received(&mut self, ep: EpId, id: OpId, total: u64) {
-        let mut overflow = 0;
-        if let Some(op) = self.ops.get_mut(id) {
-            overflow = total.saturating_sub(op.len);
-            op.len = total - overflow;
-        }
-        let errno = Errno::ETRUNC;
-        let failure = Failure { errno, provider_errno: errno.raw(), overflow };
-        self.complete(ep, id, (overflow > 0).then_some(failure));
     }
 
     pub(crate) fn broken(&mut self, ep: EpId, error: WireError) -> Step {

@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::flags::OpFlags;
+use crate::multi_receive::{Buffer, Part};
 use crate::wire::header::{Header, Kind, Segments};
 use crate::{Errno, Error, Result};
 
@@ -37,6 +38,13 @@ pub(crate) struct Failure {
     pub(crate) overflow: u64,
 }
 
+impl Failure {
+    /// The operation was pending when something ended it; `cause` says what.
+    pub(crate) fn canceled(cause: Errno) -> Self {
+        Self { errno: Errno::ECANCELED, provider_errno: cause.raw(), overflow: 0 }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     next: Option<OpId>,
@@ -47,8 +55,11 @@ pub(crate) struct Operation {
     pub(crate) len: u64,
     /// Completion data: to send, or received.
     pub(crate) data: Option<u64>,
-    /// A success is reported, too.
-    pub(crate) report: bool,
+    /// A success is reported also where only what asks for it is (`FI_COMPLETION`).
+    pub(crate) asked: bool,
+    /// No success is reported, and there is no context to name it by (`fi_inject`).
+    pub(crate) quiet: bool,
+    pub(crate) role: Role,
     /// The peer is asked for an acknowledgement.
     pub(crate) ack: bool,
     /// The peer is to make the data durable first.
@@ -58,11 +69,33 @@ pub(crate) struct Operation {
     pub(crate) done: bool,
 }
 
+/// What an operation is to receives that take several messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Nothing.
+    Ordinary,
+    /// It is such a receive.
+    Buffer,
+    /// It is one of the messages in it.
+    Part,
+}
+
 impl Operation {
     pub(crate) fn new(flags: OpFlags, context: u64, len: u64) -> Self {
-        let (data, failure) = (None, None);
-        let (report, ack, commit, done) = (true, false, false, false);
-        Self { next: None, flags, context, len, data, report, ack, commit, failure, done }
+        Self {
+            next: None,
+            flags,
+            context,
+            len,
+            data: None,
+            asked: true,
+            quiet: false,
+            role: Role::Ordinary,
+            ack: false,
+            commit: false,
+            failure: None,
+            done: false,
+        }
     }
 
     /// Whether a peer made it, and not the application.
@@ -70,9 +103,14 @@ impl Operation {
         self.flags.contains(OpFlags::REMOTE_WRITE)
     }
 
+    /// Whether a peer gave it its place in the table, so that somebody has to bound how many there are.
+    pub(crate) fn is_of_peer(&self) -> bool {
+        self.is_remote() || self.role == Role::Part
+    }
+
     /// Whether it is reported where receives are.
     pub(crate) fn is_incoming(&self) -> bool {
-        self.flags.intersects(OpFlags::RECV | OpFlags::REMOTE_WRITE)
+        self.flags.intersects(OpFlags::RECV | OpFlags::REMOTE_WRITE | OpFlags::MULTI_RECV)
     }
 }
 
@@ -99,9 +137,20 @@ impl List {
 pub(crate) struct Operations {
     table: Vec<Operation>,
     free: List,
-    /// Remote segments of reads and writes, by [`OpId::index`]. Apart, so that messages do not pay for
-    /// their size; as long as there has been need.
-    remote: Vec<Option<Segments>>,
+    /// What some operations have besides, by [`OpId::index`]. Apart, so that ordinary messages do not
+    /// pay for its size; as long as there has been need.
+    extras: Vec<Option<Extra>>,
+}
+
+/// What only some operations have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extra {
+    /// A read or write: the memory at the peer.
+    Remote(Segments),
+    /// A receive for several messages.
+    Buffer(Buffer),
+    /// One of those messages.
+    Part(Part),
 }
 
 impl Operations {
@@ -127,19 +176,27 @@ impl Operations {
         Ok(id)
     }
 
-    /// A read or write of remote memory.
-    pub(crate) fn insert_rma(&mut self, operation: Operation, segments: Segments) -> Result<OpId> {
+    /// An operation that is not like all others.
+    pub(crate) fn insert_with(&mut self, operation: Operation, extra: Extra) -> Result<OpId> {
         // Whatever place the operation gets; if there is no memory for that, it gets none.
-        let missing = (self.table.len() + 1).saturating_sub(self.remote.len());
-        self.remote.try_reserve(missing).map_err(|_| Error::NoMemory("the table of operations"))?;
+        let missing = (self.table.len() + 1).saturating_sub(self.extras.len());
+        self.extras.try_reserve(missing).map_err(|_| Error::NoMemory("the table of operations"))?;
         let id = self.insert(operation)?;
-        if self.remote.len() <= id.index() {
-            self.remote.resize(id.index() + 1, None);
+        if self.extras.len() <= id.index() {
+            self.extras.resize(id.index() + 1, None);
         }
-        if let Some(place) = self.remote.get_mut(id.index()) {
-            *place = Some(segments);
+        if let Some(place) = self.extras.get_mut(id.index()) {
+            *place = Some(extra);
         }
         Ok(id)
+    }
+
+    pub(crate) fn extra(&self, id: OpId) -> Option<&Extra> {
+        self.extras.get(id.index())?.as_ref()
+    }
+
+    pub(crate) fn extra_mut(&mut self, id: OpId) -> Option<&mut Extra> {
+        self.extras.get_mut(id.index())?.as_mut()
     }
 
     /// The header of the record that an operation sends.
@@ -148,7 +205,7 @@ impl Operations {
         if !op.flags.contains(OpFlags::RMA) {
             return Some(Header::message(op.len, op.data, op.ack));
         }
-        let segments = (*self.remote.get(id.index())?)?;
+        let Some(&Extra::Remote(segments)) = self.extra(id) else { return None };
         let (kind, payload) = match op.flags.contains(OpFlags::READ) {
             true => (Kind::ReadRequest(segments), 0),
             false => (Kind::Write { data: op.data, segments }, op.len),

@@ -10,7 +10,7 @@ use crate::endpoint::{Endpoint, EpId, Incoming, Payload, Sink};
 use crate::flags::{Caps, OpFlags};
 use crate::memory::{MrId, Pieces};
 use crate::message::Send;
-use crate::operation::{OpId, Operation};
+use crate::operation::{Extra, OpId, Operation};
 use crate::wire::WireError;
 use crate::wire::header::{Header, Kind, Segment, Segments};
 use crate::{Error, Reason, Result};
@@ -200,7 +200,7 @@ impl Domain {
     }
 
     fn post_rma(&mut self, ep: EpId, op: Operation, segments: Segments) -> Result<OpId> {
-        let id = self.ops.insert_rma(op, segments)?;
+        let id = self.ops.insert_with(op, Extra::Remote(segments))?;
         let Self { endpoints, ops, .. } = self;
         if let Some(endpoint) = endpoints.get_mut(ep.0) {
             ops.push(&mut endpoint.tx.queue, id);
@@ -304,7 +304,13 @@ impl Domain {
     pub(crate) fn room_made(&mut self, cq: CqId) {
         for index in 0..self.endpoints.places() {
             let Some(key) = self.endpoints.key_at(index) else { continue };
-            if self.endpoints.get(key).is_some_and(|e| e.rx_cq.is_some_and(|binding| binding.cq == cq)) {
+            if let Some(endpoint) = self.endpoints.get_mut(key)
+                && endpoint.rx_cq.is_some_and(|binding| binding.cq == cq)
+            {
+                if endpoint.rx.unexpected.wants_receive().is_some() {
+                    self.meet(EpId(key));
+                    self.mark_resumed(EpId(key));
+                }
                 self.resume(EpId(key));
             }
         }
@@ -314,8 +320,7 @@ impl Domain {
     /// on reading.
     pub(crate) fn resume(&mut self, ep: EpId) {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-        let Incoming::Waiting(header) = endpoint.rx.incoming else { return };
-        if !matches!(header.kind, Kind::Message { .. }) {
+        if let Incoming::Waiting(header) = endpoint.rx.incoming {
             self.go_on(ep, header);
         }
     }
@@ -325,12 +330,22 @@ impl Domain {
         if let Err(error) = self.start(ep, header) {
             self.broken(ep, error);
         }
-        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
-            && !matches!(endpoint.rx.incoming, Incoming::Waiting(_))
-        {
+        if self.endpoints.get(ep.0).is_some_and(|e| !matches!(e.rx.incoming, Incoming::Waiting(_))) {
+            self.mark_resumed(ep);
+        }
+    }
+
+    /// The driver is to go on with an endpoint.
+    pub(crate) fn mark_resumed(&mut self, ep: EpId) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
             endpoint.rx.resumed = true;
             self.resumed = Some(self.resumed.map_or(ep.0.index, |first| first.min(ep.0.index)));
         }
+    }
+
+    /// Whether [`poll_resumed`](Self::poll_resumed) may have something to say.
+    pub fn has_resumed(&self) -> bool {
+        self.resumed.is_some()
     }
 
     /// An endpoint whose input had to wait, and has to no longer: the driver goes on reading. What it

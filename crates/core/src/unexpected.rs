@@ -77,6 +77,18 @@ impl Unexpected {
         self.kept.front_mut().filter(|kept| kept.header.payload == kept.bytes.len() as u64)
     }
 
+    /// The length of the first message, if that has arrived and has no receive yet.
+    pub(crate) fn wants_receive(&mut self) -> Option<u64> {
+        self.first_whole().filter(|kept| kept.receive.is_none()).map(|kept| kept.header.payload)
+    }
+
+    /// The first message has a receive.
+    pub(crate) fn meets(&mut self, receive: OpId) {
+        if let Some(kept) = self.kept.front_mut() {
+            kept.receive = Some(receive);
+        }
+    }
+
     fn take_first(&mut self) -> Option<Kept> {
         let kept = self.kept.pop_front()?;
         self.bytes -= kept.header.payload;
@@ -117,6 +129,9 @@ impl Domain {
     /// A message has arrived that no receive is for: it is kept, or it waits in the transport.
     pub(crate) fn start_unexpected(&mut self, ep: EpId, header: Header) {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        if !endpoint.is_open() {
+            return;
+        }
         let limit = endpoint.attr.total_buffered_recv;
         endpoint.rx.incoming = match endpoint.rx.unexpected.keep(header, limit) {
             true if header.payload == 0 => Incoming::Header,
@@ -131,36 +146,21 @@ impl Domain {
         let (used, whole) = endpoint.rx.unexpected.fill(input);
         if whole {
             endpoint.rx.incoming = Incoming::Header;
+            self.meet(ep);
         }
         used
     }
 
     /// A message that was kept and has a receive now: copy these bytes to this place, then call
     /// [`delivered`](Self::delivered). To be asked after receives were posted and after bytes were taken,
-    /// until it gives `None`.
+    /// until it gives `None`; [`poll_split`](Self::poll_split) comes before it each time.
     pub fn poll_kept(&mut self, ep: EpId) -> Option<(Place, &[u8])> {
-        loop {
-            let Self { endpoints, ops, .. } = self;
-            let endpoint = endpoints.get_mut(ep.0)?;
-            let kept = endpoint.rx.unexpected.first_whole()?;
-            let id = match kept.receive {
-                Some(id) => id,
-                None => {
-                    let id = ops.take_first(&mut endpoint.rx.posted)?;
-                    kept.receive = Some(id);
-                    id
-                }
-            };
-            let len = ops.get(id)?.len.min(kept.header.payload);
-            if len == 0 {
-                self.delivered(ep);
-                continue;
-            }
-            // Borrowed anew: the loop's borrow would last as long as what is given.
-            let kept = self.endpoints.get(ep.0)?.rx.unexpected.kept.front()?;
-            let place = Place { memory: Memory::Operation(id), offset: 0, len };
-            return Some((place, kept.bytes.get(..len as usize).unwrap_or_default()));
-        }
+        let Self { endpoints, ops, .. } = self;
+        let kept = endpoints.get_mut(ep.0)?.rx.unexpected.first_whole()?;
+        let id = kept.receive?;
+        let len = ops.get(id)?.len.min(kept.header.payload);
+        let place = Place { memory: Memory::Operation(id), offset: 0, len };
+        Some((place, kept.bytes.get(..len as usize).unwrap_or_default()))
     }
 
     /// The bytes that [`poll_kept`](Self::poll_kept) gave are in their place.
@@ -179,8 +179,6 @@ impl Domain {
             endpoint.rx.half_closed = false;
             endpoint.deadline = None;
         }
-        let (waiting, ended) = (endpoint.rx.waiting_message(), endpoint.rx.ended);
-        let is_last = endpoint.rx.unexpected.is_empty();
         if let Some(op) = self.ops.get_mut(id)
             && let Kind::Message { data: Some(data) } = header.kind
         {
@@ -188,7 +186,13 @@ impl Domain {
             op.flags |= OpFlags::REMOTE_CQ_DATA;
         }
         self.received(ep, id, header.payload);
-        match (waiting, ended) {
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        let is_last = endpoint.rx.unexpected.is_empty();
+        if !is_last {
+            self.meet(ep);
+        }
+        let Some(endpoint) = self.endpoints.get(ep.0) else { return };
+        match (endpoint.rx.waiting_message(), endpoint.rx.ended) {
             // There is room for it now, or a receive.
             (Some(header), _) => self.go_on(ep, header),
             (None, Some(reason)) if is_last => self.end(ep, reason),

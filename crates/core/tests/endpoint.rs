@@ -283,7 +283,7 @@ fn posts_over_a_limit_are_refused() {
     for (receive, errno) in [
         (PostReceive { segments: 5, ..receive }, Errno::EINVAL),
         (PostReceive { flags: OpFlags::INJECT, ..receive }, Errno::EBADFLAGS),
-        (PostReceive { flags: OpFlags::MULTI_RECV, ..receive }, Errno::EBADFLAGS),
+        (PostReceive { flags: OpFlags::MULTI_RECV, segments: 2, ..receive }, Errno::EINVAL),
     ] {
         assert_eq!(domain.post_receive(ep, &receive).unwrap_err().errno(), errno, "{receive:?}");
     }
@@ -447,6 +447,8 @@ fn errors_of_operations_say_what_was_wanted_and_found() {
         flags: OpFlags::RECV,
         len,
         overflow,
+        offset: 0,
+        buffer: None,
         data: 0,
         errno,
         provider_errno: provider.raw(),

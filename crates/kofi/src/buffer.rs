@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::buffer_scope::{Lent, Loans};
@@ -18,6 +19,12 @@ enum Memory {
     Owned(Vec<u8>),
     Shared(Arc<[u8]>),
     Static(&'static [u8]),
+    /// Of a buffer for several messages: one of them, or what is left.
+    Part {
+        bytes: BytesMut,
+        /// Bytes of the whole buffer.
+        whole: usize,
+    },
     /// Never in the hands of an application.
     Lent(Lent),
 }
@@ -28,6 +35,7 @@ impl Clone for Memory {
             Self::Owned(bytes) => Self::Owned(bytes.clone()),
             Self::Shared(bytes) => Self::Shared(bytes.clone()),
             Self::Static(bytes) => Self::Static(bytes),
+            Self::Part { bytes, whole } => Self::Part { bytes: bytes.clone(), whole: *whole },
             // A loan cannot be doubled.
             Self::Lent(lent) => Self::Owned(lent.as_slice().to_vec()),
         }
@@ -47,6 +55,7 @@ impl Buf {
             Memory::Shared(bytes) => bytes,
             Memory::Static(bytes) => bytes,
             Memory::Lent(lent) => lent.as_slice(),
+            Memory::Part { bytes, .. } => bytes,
         }
     }
 
@@ -57,16 +66,57 @@ impl Buf {
             Memory::Shared(bytes) => Arc::get_mut(bytes),
             Memory::Static(_) => None,
             Memory::Lent(lent) => lent.as_mut_slice(),
+            Memory::Part { bytes, .. } => Some(bytes),
         }
     }
 
-    /// The bytes as a vector; copied when they were shared or static.
+    /// The bytes as a vector; copied when they were shared or static, or one of several messages in a
+    /// buffer.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Memory::Owned(bytes) => bytes,
             Memory::Shared(bytes) => bytes.to_vec(),
             Memory::Static(bytes) => bytes.to_vec(),
             Memory::Lent(lent) => lent.as_slice().to_vec(),
+            Memory::Part { bytes, .. } => bytes.into(),
+        }
+    }
+
+    /// The whole buffer again, of what is [left](crate::Completion::rest) of one that took several messages
+    /// (`FI_MULTI_RECV`); its bytes are zero. Nothing is allocated.
+    ///
+    /// # Errors
+    /// What was left, while messages that lie in the buffer are kept; try again without them.
+    pub fn reclaim(self) -> Result<Self, Self> {
+        let Memory::Part { mut bytes, whole } = self.0 else { return Ok(self) };
+        // What is there is not worth being moved.
+        let left = bytes.len();
+        bytes.clear();
+        let reclaimed = bytes.try_reclaim(whole);
+        bytes.resize(if reclaimed { whole } else { left }, 0);
+        let buf = Self(Memory::Part { bytes, whole });
+        if reclaimed { Ok(buf) } else { Err(buf) }
+    }
+
+    /// Makes it a buffer for several messages, which [`split_to`](Self::split_to) takes apart.
+    fn make_divisible(&mut self) {
+        if matches!(self.0, Memory::Part { .. }) {
+            return;
+        }
+        let buf = std::mem::replace(&mut self.0, Memory::Static(&[]));
+        // Neither step copies or allocates a vector that is full, as buffers are.
+        let bytes = BytesMut::from(Bytes::from(Self(buf).into_vec()));
+        self.0 = Memory::Part { whole: bytes.len(), bytes };
+    }
+
+    /// Takes the first `len` bytes off a divisible buffer. They lie in the same memory; nobody else sees
+    /// them.
+    fn split_to(&mut self, len: usize) -> Self {
+        match &mut self.0 {
+            Memory::Part { bytes, whole } => {
+                Self(Memory::Part { bytes: bytes.split_to(len.min(bytes.len())), whole: *whole })
+            }
+            _ => Self(Memory::Static(&[])),
         }
     }
 }
@@ -175,6 +225,17 @@ impl Buffers {
         }
     }
 
+    /// Makes the buffer one for several messages.
+    pub(crate) fn make_divisible(&mut self) {
+        self.0.iter_mut().for_each(Buf::make_divisible);
+    }
+
+    /// Takes the first `len` bytes off a divisible buffer.
+    pub(crate) fn split_to(&mut self, len: u64) -> Self {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.0.first_mut().map(|buf| buf.split_to(len).into()).unwrap_or_default()
+    }
+
     /// The segments, to be written to; `None` when one of them is shared or static.
     pub(crate) fn as_mut_slices(&mut self) -> Option<SmallVec<[&mut [u8]; 4]>> {
         self.0.iter_mut().map(Buf::as_mut_slice).collect()
@@ -254,6 +315,22 @@ mod tests {
         let mut to: Buffers = [vec![0; 2], vec![0; 1], vec![0; 4]].into_iter().collect();
         to.copy_from(&from, 6);
         assert_eq!(to.into_single().as_slice(), [1, 2, 3, 4, 5, 6, 0]);
+    }
+
+    #[test]
+    fn a_divided_buffer_becomes_whole_again() {
+        let mut bufs: Buffers = vec![1, 2, 3, 4, 5].into();
+        bufs.make_divisible();
+        let (first, second) = (bufs.split_to(2), bufs.split_to(1));
+        let rest = bufs.into_single();
+        assert_eq!((&*first.into_single(), &*rest), (&[1, 2][..], &[4, 5][..]));
+        let rest = rest.reclaim().unwrap_err();
+        assert_eq!(second.into_single().into_vec(), [3]);
+        let mut whole = rest.reclaim().unwrap();
+        assert_eq!((whole.len(), whole.as_mut_slice().map(|bytes| bytes.len())), (5, Some(5)));
+        whole.make_divisible();
+        assert_eq!(whole.split_to(9).len(), 5);
+        assert!(whole.is_empty());
     }
 
     #[test]

@@ -20,14 +20,21 @@ pub struct Completion {
     /// As given when it was posted.
     pub context: u64,
     /// What it was: `FI_MSG | FI_SEND`, `FI_MSG | FI_RECV`, `FI_RMA | FI_READ`, `FI_RMA | FI_WRITE`; of a
-    /// peer's write with data `FI_RMA | FI_REMOTE_WRITE`.
+    /// peer's write with data `FI_RMA | FI_REMOTE_WRITE`. `FI_MULTI_RECV`, alone or with others: no more
+    /// messages go into a buffer that was posted for several.
     pub flags: OpFlags,
     /// Bytes received, or written by a peer; 0 for what was sent, written or read by us.
     pub len: usize,
     /// The sender's completion data (`FI_REMOTE_CQ_DATA`).
     pub data: Option<u64>,
-    /// The operation's memory.
+    /// The operation's memory. Of a message in a buffer for several its part of that, exactly as long as the
+    /// message: nobody else has it, and nothing was copied.
     pub buffers: Buffers,
+    /// Of such a message: where in the buffer it began, in bytes.
+    pub offset: usize,
+    /// With `FI_MULTI_RECV` in `flags`: what is left of the buffer. It comes with the last completion of the
+    /// buffer, and [`Buf::reclaim`] makes it whole again.
+    pub rest: Option<Buf>,
     /// Why it failed, if it did.
     pub error: Option<CompletionError>,
 }
@@ -105,7 +112,21 @@ impl CompletionQueue {
     /// As for [`read`](Self::read); [`Error::Empty`] also after the whole time without a completion,
     /// or after a signal; [`Error::Unsupported`] (-FI_ENOSYS) on a queue with `WaitObj::None`.
     pub fn sread(&self, timeout: impl Into<Option<Duration>>) -> Result<Completion> {
-        self.0.sread(timeout.into())
+        self.0.sread(0, timeout.into())
+    }
+
+    /// `fi_cq_sread` of a queue that was opened with `WaitCond::Threshold`: waits until it has `threshold`
+    /// completions, or an error among them, and gives the first. After the whole time, or after a signal, it
+    /// gives what there is. Other queues wait for one completion.
+    ///
+    /// # Errors
+    /// As for [`sread`](Self::sread).
+    pub fn sread_threshold(
+        &self,
+        threshold: usize,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Completion> {
+        self.0.sread(threshold, timeout.into())
     }
 
     /// The next completion, be it a success or an error, without waiting.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kofi_core::attr::{CqAttr, WaitObj};
-use kofi_core::{Info, OpFlags, Result};
+use kofi_core::{Info, OpFlags, Result, SrxAttr};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
@@ -13,6 +13,7 @@ use crate::endpoint::{Acceptor, Connector, Queues};
 use crate::memory_region::MemoryRegion;
 use crate::provider::{DomainOps, Refused, Region};
 use crate::returned::Returned;
+use crate::shared_receive::SharedReceive;
 use crate::wait_set::WaitSet;
 use crate::{ConnectionRequest, EventQueue};
 
@@ -52,7 +53,26 @@ impl Domain {
     /// # Errors
     /// -FI_ENOMEM, -FI_EMFILE.
     pub fn counter(&self, wait: WaitObj) -> Result<Counter> {
-        Ok(Counter::new(self.0.cntr_open(wait)?))
+        Ok(Counter::new(self.0.cntr_open(wait, None)?))
+    }
+
+    /// `fi_cntr_open` into a wait set, which tells when the counter has changed since it was read.
+    ///
+    /// # Errors
+    /// As for [`counter`](Self::counter).
+    pub fn counter_in(&self, set: &WaitSet) -> Result<Counter> {
+        Ok(Counter::new(self.0.cntr_open(WaitObj::Set, Some(set))?))
+    }
+
+    /// `fi_srx_context`: receives that several endpoints share ([`Queues::shared_receive`]). Those that no
+    /// message has met when they are cancelled, or when the context is closed, complete in `cq`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL for a queue of another domain, -FI_ENOMEM.
+    pub fn shared_receive(&self, attr: SrxAttr, cq: &CompletionQueue) -> Result<SharedReceive> {
+        let ops = self.0.srx_context(&attr)?;
+        ops.bind_cq(cq.ops(), OpFlags::RECV)?;
+        Ok(SharedReceive::new(ops))
     }
 
     /// `fi_mr_reg`: lets peers reach memory, `access` says for what (`FI_REMOTE_READ`,

@@ -13,6 +13,7 @@ use crate::counter::Counter;
 use crate::event_queue::EventQueue;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::returned::Returned;
+use crate::shared_receive::SharedReceive;
 
 /// Which completion queues an endpoint's operations come to, and which counters count them.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ pub struct Queues {
     receive: Option<CompletionQueue>,
     selective: OpFlags,
     counters: Vec<(Counter, OpFlags)>,
+    shared: Option<SharedReceive>,
 }
 
 impl Queues {
@@ -32,13 +34,25 @@ impl Queues {
 
     /// No queue: operations are only counted. Memory that an operation owned does not come back.
     pub fn none() -> Self {
-        Self { transmit: None, receive: None, selective: OpFlags::empty(), counters: Vec::new() }
+        Self {
+            transmit: None,
+            receive: None,
+            selective: OpFlags::empty(),
+            counters: Vec::new(),
+            shared: None,
+        }
     }
 
     /// A counter, too, for these kinds of operations: `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`,
     /// `FI_REMOTE_READ`, `FI_REMOTE_WRITE`; one for each kind.
     pub fn counter(mut self, counter: &Counter, kinds: OpFlags) -> Self {
         self.counters.push((counter.clone(), kinds));
+        self
+    }
+
+    /// The endpoint takes its receives from this context, and is posted none itself.
+    pub fn shared_receive(mut self, shared: &SharedReceive) -> Self {
+        self.shared = Some(shared.clone());
         self
     }
 
@@ -58,6 +72,9 @@ impl Queues {
         }
         for (counter, kinds) in &self.counters {
             ep.bind_cntr(counter.ops(), *kinds)?;
+        }
+        if let Some(shared) = &self.shared {
+            ep.bind_srx(shared.ops(), OpFlags::empty())?;
         }
         ep.enable()
     }
@@ -153,6 +170,14 @@ macro_rules! before_connection {
             /// As for [`Endpoint::cancel`].
             pub fn cancel(&self, context: u64) -> Result<()> {
                 self.0.cancel(context)
+            }
+
+            /// `FI_OPT_MIN_MULTI_RECV`: as [`Endpoint::set_min_multi_recv`].
+            ///
+            /// # Errors
+            /// -FI_EINVAL when the endpoint is closed.
+            pub fn set_min_multi_recv(&self, min: u64) -> Result<()> {
+                self.0.set_min_multi_recv(min)
             }
 
             /// Limits in time for the phases of the connection.
@@ -338,8 +363,8 @@ impl Endpoint {
         self.0.read(receive, remote)
     }
 
-    /// `fi_cancel`: the oldest receive with this context that no message has reached completes with
-    /// `FI_ECANCELED`.
+    /// `fi_cancel`: the oldest operation with this context that has not begun completes with `FI_ECANCELED`: a
+    /// receive that no message has met, or else a send, write or read of which nothing has left.
     ///
     /// # Errors
     /// -FI_ENOENT when there is none.
@@ -377,6 +402,23 @@ impl Endpoint {
     /// Where the endpoint is in its life.
     pub fn state(&self) -> State {
         self.0.state().unwrap_or(State::Disconnected)
+    }
+
+    /// `FI_OPT_MIN_MULTI_RECV`, bytes: a buffer for several messages with less left is given back. 16384
+    /// unless set.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn min_multi_recv(&self) -> Result<u64> {
+        self.0.min_multi_recv()
+    }
+
+    /// Sets `FI_OPT_MIN_MULTI_RECV`, bytes, for receives that are posted from now on.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn set_min_multi_recv(&self, min: u64) -> Result<()> {
+        self.0.set_min_multi_recv(min)
     }
 
     /// The limits in time.

@@ -82,6 +82,8 @@
 //! | `fi_endpoint`, `fi_ep_bind`, `fi_enable` | [`Domain::endpoint`], or [`Domain::endpoint_for`] a request |
 //! | `fi_connect`, `fi_accept`, `fi_reject` | [`Connector::connect`], [`Acceptor::accept`], [`ConnectionRequest::reject`] |
 //! | `fi_send`, `fi_recv`, `fi_inject`, … | [`Endpoint`] |
+//! | `fi_srx_context` | [`Domain::shared_receive`], [`Queues::shared_receive`] |
+//! | `FI_MULTI_RECV` | in [`Receive::flags`]; [`Completion::rest`], [`Buf::reclaim`] |
 //! | `fi_wait_open`, `fi_trywait`, `FI_GETWAIT` | [`Fabric::wait_set`], [`EventQueue::try_wait`], [`EventQueue::fd`] |
 //! | `fi_close` | dropping the object; `close` tells what it is still used by |
 //!
@@ -186,10 +188,11 @@ mod passive_endpoint;
 mod progress;
 pub mod provider;
 mod returned;
+mod shared_receive;
 mod wait;
 mod wait_set;
 
-pub use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
+pub use kofi_core::attr::{CqAttr, EqAttr, WaitCond, WaitObj};
 pub use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use kofi_core::hints::{self, Hints};
 pub use kofi_core::info::{self, Info};
@@ -199,7 +202,7 @@ pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
     AddrFormat, Address, AvType, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason,
-    Refusal, RequestId, Result, State, Threading, TimeLimits, Version,
+    Refusal, RequestId, Result, SrxAttr, State, Threading, TimeLimits, Version,
 };
 
 pub use buffer::{Buf, Buffers};
@@ -217,4 +220,5 @@ pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
 pub use provider::{Message, Receive, Refused, Region};
 pub use returned::Returned;
+pub use shared_receive::SharedReceive;
 pub use wait_set::WaitSet;

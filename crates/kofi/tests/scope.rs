@@ -132,6 +132,35 @@ fn completions_need_not_be_read() {
     check((&pair.server, &server), (&pair.client, &client));
 }
 
+/// The end of a scope cancels no send: it waits for all of them.
+#[test]
+fn sends_go_out_before_the_end() {
+    const COUNT: usize = 8;
+    let pair = pair();
+    let (server, client) = pair.connect();
+    let message = vec![7; LARGE / COUNT];
+    for _ in 0..COUNT {
+        server.recv(vec![0; LARGE / COUNT], 1).unwrap();
+    }
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..COUNT {
+                let received = pair.server.cq.wait(PATIENCE).unwrap().into_received().unwrap();
+                assert_eq!(received, message);
+            }
+        });
+        client.scope(|scope| {
+            for _ in 0..COUNT {
+                scope.send(&message, 2).unwrap();
+            }
+        });
+    });
+    for _ in 0..COUNT {
+        assert!(completion(&pair.client, &pair.server).error.is_none());
+    }
+    check((&pair.server, &server), (&pair.client, &client));
+}
+
 #[test]
 fn a_peer_that_does_not_read_is_given_up() {
     let pair = pair();

@@ -47,7 +47,6 @@ impl CompletionQueue {
     fn read(&self, entries: &mut [c::CqEntry]) -> Result<usize> {
         let mut state = self.domain.lock();
         let mut count = 0;
-        let mut resumed = false;
         for place in entries.iter_mut() {
             let (op, done) = match state.machine.read_cq(self.id) {
                 Ok(found) => found,
@@ -59,20 +58,24 @@ impl CompletionQueue {
                     return Err(error);
                 }
             };
+            let buf = if done.flags.contains(OpFlags::RECV) { state.address(op) } else { 0 };
+            // What peers made has no memory.
             if !done.flags.contains(OpFlags::REMOTE_WRITE) {
                 state.forget(op);
             }
-            resumed |= done.flags.contains(OpFlags::REMOTE_WRITE);
+            if let Some(buffer) = done.buffer {
+                state.forget(buffer);
+            }
             *place = c::CqEntry {
                 context: done.context,
                 flags: done.flags.bits(),
                 len: done.len,
-                buf: 0,
+                buf,
                 data: done.data,
             };
             count += 1;
         }
-        if resumed {
+        if state.machine.has_resumed() {
             // Peers that waited for room go on.
             state.settle();
         }
@@ -82,12 +85,19 @@ impl CompletionQueue {
     fn read_error(&self, place: &mut c::CqError) -> Result<()> {
         let mut state = self.domain.lock();
         let (op, error) = state.machine.read_cq_error(self.id)?;
+        let buf = if error.flags.contains(OpFlags::RECV) { state.address(op) } else { 0 };
         state.forget(op);
+        if let Some(buffer) = error.buffer {
+            state.forget(buffer);
+        }
+        if state.machine.has_resumed() {
+            state.settle();
+        }
         *place = c::CqError {
             context: error.context,
             flags: error.flags.bits(),
             len: error.len,
-            buf: 0,
+            buf,
             data: error.data,
             olen: error.overflow,
             err: error.errno.raw(),
@@ -143,13 +153,12 @@ extern "C" fn kofi_cq_open(
         let set = WaitSet::given(CALL, attr.wait_set, &domain.fabric)?;
         let signal = Signal::new(CALL, attr, set.clone())?;
         let size = usize::try_from(attr.size).unwrap_or(usize::MAX).min(MOST_AT_OPEN);
-        let id = domain.lock().machine.open_cq(&CqAttr { size, wait_obj: WaitObj::Unspec })?;
-        let object = CompletionQueue {
-            id,
-            domain,
-            signal,
-            _counted: Counted::new(Class::CompletionQueue),
-        };
+        let id = domain.lock().machine.open_cq(&CqAttr {
+            size,
+            wait_obj: WaitObj::Unspec,
+            ..CqAttr::default()
+        })?;
+        let object = CompletionQueue { id, domain, signal, _counted: Counted::new(Class::CompletionQueue) };
         let object = c::share(object, "a completion queue")?;
         if let Some(set) = set {
             set.add(Arc::downgrade(&object) as Weak<dyn Member>)?;
@@ -177,7 +186,7 @@ extern "C" fn kofi_cq_sread(
         let queue = c::borrow(CALL, cq)?;
         let entries = entries(CALL, place, count)?;
         let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-        queue.signal.sread(CALL, timeout, || queue.read(entries))
+        queue.signal.sread(CALL, timeout, Some(&queue.domain), || queue.read(entries))
     })())
 }
 

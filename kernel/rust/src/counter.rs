@@ -49,7 +49,10 @@ impl Counter {
         let before = self.values()?;
         let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
         let until = timeout.map(|timeout| now().after(timeout));
-        match self.signal.sread(CALL, timeout, || self.values()?.check(threshold, &before)) {
+        match self
+            .signal
+            .sread(CALL, timeout, Some(&self.domain), || self.values()?.check(threshold, &before))
+        {
             Err(Error::Empty) if until.is_some_and(|until| until <= now()) => {
                 Err(system(CALL, Errno::ETIMEDOUT))
             }

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use kofi_core::endpoint::State as EpState;
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::multi_receive::Split;
 use kofi_core::{
     Domain as Machine, EpId, Errno, Error, Fid, Instant, MrId, MrMode, OpId, Result, TransportCommand,
 };
@@ -133,6 +134,7 @@ fn grow<T>(table: &mut Vec<T>, index: usize, what: &'static str, empty: impl FnM
 }
 
 impl Domain {
+    #[inline(never)]
     fn open(fabric: &Arc<Fabric>, info: &c::Info) -> Result<Arc<Self>> {
         const NO_MEMORY: Error = Error::NoMemory("a domain");
         let provider = c::text(&info.fabric.prov_name);
@@ -187,6 +189,17 @@ impl Domain {
         unsafe {
             Arc::increment_strong_count(domain);
             Ok(Arc::from_raw(domain))
+        }
+    }
+
+    pub(crate) fn pump(&self) -> &Pump {
+        &self.pump
+    }
+
+    /// What the pump would do, for a task that was woken instead.
+    pub(crate) fn see_to_events(&self) {
+        if self.pump.has_events() {
+            self.run();
         }
     }
 
@@ -358,6 +371,29 @@ impl Locked<'_> {
             }
             self.settle();
         }
+    }
+
+    /// Gives messages in buffers for several their part of the memory. `false`: there was no memory for a list of that.
+    #[must_use]
+    fn split(&mut self) -> bool {
+        let mut done = true;
+        while let Some(Split { buffer, part, len }) = self.machine.poll_split() {
+            // A place more because a peer has sent something; the completion queue bounds how many.
+            done &= grow(&mut self.memory, part.index(), "a message", Pieces::default).is_ok();
+            let taken = self.memory.get_mut(buffer.index()).and_then(|whole| whole.split_to(len));
+            self.posted(part);
+            if let Some(place) = self.memory.get_mut(part.index())
+                && let Some(piece) = taken
+            {
+                place.set_one(piece);
+            }
+        }
+        done
+    }
+
+    /// Where the memory of an operation begins.
+    pub(crate) fn address(&self, op: OpId) -> u64 {
+        self.memory.get(op.index()).map_or(0, Pieces::address)
     }
 
     pub(crate) fn forget(&mut self, op: OpId) {
@@ -534,8 +570,12 @@ impl Locked<'_> {
 
     /// One read from the socket: first into the place that is planned, then into the scratch memory. Gives the number of bytes.
     fn read(&mut self, ep: EpId) -> usize {
+        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
+        if !self.split() {
+            self.machine.out_of_memory(ep);
+            return 0;
+        }
         let State { machine, connections, memory, regions, pieces, scratch, .. } = &mut *self.state;
-        let Some(plan) = machine.plan_read(ep) else { return 0 };
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
@@ -600,17 +640,20 @@ impl Locked<'_> {
 
     /// Gives bytes to the machine, and puts them where it says. Gives the number that it took.
     fn take(&mut self, ep: EpId, input: &[u8]) -> usize {
-        let State { machine, memory, regions, .. } = &mut *self.state;
         let mut used = 0;
         while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
-            match machine.take(ep, rest) {
+            match self.machine.take(ep, rest) {
                 Step::Used(count) => used += count,
                 Step::Place(place) => {
-                    if let Some(found) = memory_of(memory, regions, place.memory) {
+                    if !self.split() {
+                        self.machine.out_of_memory(ep);
+                        return input.len();
+                    }
+                    if let Some(found) = memory_of(&self.memory, &self.regions, place.memory) {
                         // SAFETY: memory of operations and regions, as above.
                         unsafe { found.copy_in(place.offset, place.len, rest) };
                     }
-                    machine.placed(ep, place.len);
+                    self.machine.placed(ep, place.len);
                     used += place.len as usize;
                 }
                 Step::Blocked => break,
@@ -635,14 +678,23 @@ impl Locked<'_> {
 
     /// Copies messages that the machine kept to receives that were posted since.
     fn deliver(&mut self, ep: EpId) {
-        let State { machine, memory, regions, .. } = &mut *self.state;
-        while let Some((place, bytes)) = machine.poll_kept(ep) {
-            if let Some(found) = memory_of(memory, regions, place.memory) {
-                // SAFETY: memory of operations and regions, as above.
-                unsafe { found.copy_in(place.offset, place.len, bytes) };
+        while {
+            if !self.split() {
+                self.machine.out_of_memory(ep);
             }
-            machine.delivered(ep);
-        }
+            let State { machine, memory, regions, .. } = &mut *self.state;
+            match machine.poll_kept(ep) {
+                Some((place, bytes)) => {
+                    if let Some(found) = memory_of(memory, regions, place.memory) {
+                        // SAFETY: memory of operations and regions, as above.
+                        unsafe { found.copy_in(place.offset, place.len, bytes) };
+                    }
+                    machine.delivered(ep);
+                    true
+                }
+                None => false,
+            }
+        } {}
     }
 
     /// Uses bytes that were kept. `false`: they have to wait on.
@@ -676,6 +728,8 @@ impl Locked<'_> {
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
     pub(crate) fn settle(&mut self) {
+        // Where there was no memory, nothing has been received yet, and will not be: it is asked for anew before that.
+        let _ = self.split();
         while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();

@@ -23,8 +23,9 @@ use crate::sys::lock::{LockClass, Mutex};
 use crate::sys::socket::Socket;
 use crate::sys::{Class, Counted, now};
 
-/// `FI_OPT_ENDPOINT`, `FI_OPT_CM_DATA_SIZE`.
+/// `FI_OPT_ENDPOINT`, `FI_OPT_MIN_MULTI_RECV`, `FI_OPT_CM_DATA_SIZE`.
 const OPT_ENDPOINT: c_int = 0;
+const OPT_MIN_MULTI_RECV: c_int = 0;
 const OPT_CM_DATA_SIZE: c_int = 1;
 
 pub(crate) struct Endpoint {
@@ -169,7 +170,7 @@ impl Endpoint {
 
     fn recv(&self, op: &c::Op) -> Result<()> {
         const CALL: &str = "fi_recvmsg";
-        let flags = flags(op, self.rx_flags, OpFlags::COMPLETION);
+        let flags = flags(op, self.rx_flags, OpFlags::COMPLETION | OpFlags::MULTI_RECV);
         let mut pieces = Pieces::default();
         let mut state = self.domain.lock();
         let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
@@ -247,7 +248,9 @@ fn attr(info: &c::Info) -> Result<EndpointAttr> {
     };
     let most = getinfo::QUEUE_SIZE.1;
     if attr.tx_iov_limit.max(attr.rx_iov_limit) > c::IOV_LIMIT {
-        return invalid("the info's iov_limit is over 256, which is what the kernel has; split the operations");
+        return invalid(
+            "the info's iov_limit is over 256, which is what the kernel has; split the operations",
+        );
     }
     if attr.tx_size.max(attr.rx_size) > most || attr.inject_size > INJECT_SIZE {
         return invalid("the info's size or inject_size is over what getinfo gives");
@@ -395,17 +398,19 @@ extern "C" fn kofi_ep_getopt(
 ) -> c_int {
     const CALL: &str = "fi_getopt";
     error::result((|| {
-        c::borrow(CALL, ep)?;
+        let ep = c::borrow(CALL, ep)?;
         let len = c::place(CALL, len)?;
-        if (level, optname) != (OPT_ENDPOINT, OPT_CM_DATA_SIZE) {
-            return Err(system(CALL, Errno::ENOPROTOOPT));
+        let found = match (level, optname) {
+            (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => kofi_core::wire::cm::MAX_DATA as u64,
+            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => ep.domain.lock().machine.min_multi_recv(ep.id)?,
+            _ => return Err(system(CALL, Errno::ENOPROTOOPT)),
+        };
+        // A size_t, which is a u64 here.
+        let have = core::mem::replace(len, size_of::<u64>());
+        if have < size_of::<u64>() {
+            return Err(Error::TooSmall { call: CALL, have, need: size_of::<u64>() });
         }
-        let have = core::mem::replace(len, size_of::<usize>());
-        if have < size_of::<usize>() {
-            return Err(Error::TooSmall { call: CALL, have, need: size_of::<usize>() });
-        }
-        let place = c::room(CALL, value, size_of::<usize>())?;
-        place.copy_from_slice(&kofi_core::wire::cm::MAX_DATA.to_ne_bytes());
+        c::room(CALL, value, size_of::<u64>())?.copy_from_slice(&found.to_ne_bytes());
         Ok(())
     })())
 }
@@ -413,15 +418,21 @@ extern "C" fn kofi_ep_getopt(
 #[unsafe(no_mangle)]
 extern "C" fn kofi_ep_setopt(
     ep: *const Endpoint,
-    _level: c_int,
-    _optname: c_int,
-    _value: *const c_void,
-    _len: usize,
+    level: c_int,
+    optname: c_int,
+    value: *const c_void,
+    len: usize,
 ) -> c_int {
     const CALL: &str = "fi_setopt";
     error::result((|| {
-        c::borrow(CALL, ep)?;
-        Err(system(CALL, Errno::ENOPROTOOPT))
+        let ep = c::borrow(CALL, ep)?;
+        if (level, optname) != (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) {
+            return Err(system(CALL, Errno::ENOPROTOOPT));
+        }
+        let problem = "not the length of a size_t";
+        let value = c::bytes(CALL, value, len)?;
+        let value = value.try_into().map_err(|_| Error::Invalid { call: CALL, problem })?;
+        ep.domain.lock().machine.set_min_multi_recv(ep.id, u64::from_ne_bytes(value))
     })())
 }
 
@@ -429,7 +440,8 @@ extern "C" fn kofi_ep_setopt(
 const LEVELS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::INJECT_COMPLETE)
     .union(OpFlags::TRANSMIT_COMPLETE)
-    .union(OpFlags::DELIVERY_COMPLETE);
+    .union(OpFlags::DELIVERY_COMPLETE)
+    .union(OpFlags::MATCH_COMPLETE);
 
 #[unsafe(no_mangle)]
 extern "C" fn kofi_send(ep: *const Endpoint, op: *const c::Op) -> c_int {
@@ -469,7 +481,9 @@ extern "C" fn kofi_read(ep: *const Endpoint, op: *const c::Op) -> c_int {
         let (ep, op) = (c::borrow(CALL, ep)?, c::borrow(CALL, op)?);
         let (segments, count) = remote(CALL, op)?;
         let segments = segments.get(..count).unwrap_or_default();
-        ep.post(CALL, op, OpFlags::COMPLETION, false, |machine, ep, read| machine.post_read(ep, read, segments))
+        ep.post(CALL, op, OpFlags::COMPLETION, false, |machine, ep, read| {
+            machine.post_read(ep, read, segments)
+        })
     })())
 }
 
@@ -486,12 +500,7 @@ extern "C" fn kofi_write(ep: *const Endpoint, op: *const c::Op) -> c_int {
 }
 
 /// An operation that injects these bytes, whose list `piece` is.
-fn injected(
-    call: &'static str,
-    piece: &crate::sys::raw::Piece,
-    data: u64,
-    flags: u64,
-) -> Result<c::Op> {
+fn injected(call: &'static str, piece: &crate::sys::raw::Piece, data: u64, flags: u64) -> Result<c::Op> {
     let flags = check_flags(call, flags, OpFlags::REMOTE_CQ_DATA)? | OpFlags::INJECT;
     let memory = c::Memory { kind: c::KVEC, count: 1, segments: core::ptr::from_ref(piece).cast() };
     let (context, remote) = (0, core::ptr::null());
@@ -540,7 +549,8 @@ extern "C" fn kofi_cancel(ep: *const Endpoint, context: u64) -> c_int {
         let ep = c::borrow("fi_cancel", ep)?;
         let mut state = ep.domain.lock();
         state.machine.cancel(ep.id, context)?;
-        state.settle_endpoint(ep.id);
+        // A shutdown may have waited for it.
+        state.service(ep.id);
         Ok(())
     })())
 }

@@ -184,7 +184,11 @@ impl EventQueue {
             };
             if full {
                 // Requests may wait for room.
-                self.listeners.lock().iter().filter_map(|(_, listener)| listener.upgrade()).for_each(|l| l.kick());
+                self.listeners
+                    .lock()
+                    .iter()
+                    .filter_map(|(_, listener)| listener.upgrade())
+                    .for_each(|l| l.kick());
             }
             let Event::ConnectionRequest { request, local, peer, .. } = &entry.event else {
                 return Ok(place.fill(&entry));
@@ -322,7 +326,7 @@ extern "C" fn kofi_eq_sread(
         let mut place = Place { event: c::place(CALL, event)?, buffer: c::room(CALL, buffer, len)?, cm_size };
         let flags = OpFlags::from_bits_retain(flags);
         let timeout = time::sread_timeout(timeout, flags)?;
-        queue.signal.sread(CALL, timeout, || queue.read(&mut place, flags.contains(OpFlags::PEEK)))
+        queue.signal.sread(CALL, timeout, None, || queue.read(&mut place, flags.contains(OpFlags::PEEK)))
     })())
 }
 

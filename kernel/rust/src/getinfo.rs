@@ -39,7 +39,13 @@ const SOURCE: u64 = 1 << 57;
 const KNOWN: u64 = SOURCE | 1 << 53 | 1 << 54 | 1 << 55;
 
 /// The addresses that node and service stand for.
-fn look_up(node: Option<&str>, service: Option<&str>, source: bool, format: AddrFormat) -> Result<Vec<SocketAddr>> {
+#[inline(never)]
+fn look_up(
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    format: AddrFormat,
+) -> Result<Vec<SocketAddr>> {
     let port = match service {
         None => 0,
         Some(service) => service
@@ -53,7 +59,9 @@ fn look_up(node: Option<&str>, service: Option<&str>, source: bool, format: Addr
             })?;
             alloc::vec![SocketAddr::new(ip, port)]
         }
-        None if source => alloc::vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()],
+        None if source => {
+            alloc::vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]
+        }
         None => alloc::vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
     };
     Ok(addrs.into_iter().filter(|addr| matches(format, addr)).collect())
@@ -69,15 +77,20 @@ fn matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
 }
 
 /// All offers for these addresses.
-fn offers(net: &Net, node: Option<&str>, service: Option<&str>, source: bool, hints: &Hints) -> Result<Vec<Info>> {
+#[inline(never)]
+fn offers(
+    net: &Net,
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    hints: &Hints,
+) -> Result<Vec<Info>> {
     let format = hints.addr_format.unwrap_or_default();
-    let mut interfaces = net.interfaces()?;
+    let interfaces = net.interfaces()?;
     let link_local = |interface: &Interface| match interface.addr.ip() {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    // Those that others can reach come first.
-    interfaces.sort_by_key(|interface| (interface.loopback, link_local(interface)));
     let given = node.is_some() || service.is_some();
     let hinted = |addr: &Option<Address>| addr.iter().filter_map(Address::socket_addr).collect();
     let found = if given { look_up(node, service, source, format)? } else { Vec::new() };
@@ -107,7 +120,11 @@ fn offers(net: &Net, node: Option<&str>, service: Option<&str>, source: bool, hi
     } else if !sources.is_empty() {
         sources.into_iter().for_each(|source| offer(source, None));
     } else {
-        interfaces.iter().for_each(|interface| offer(interface.addr, None));
+        // Those that others can reach come first. (Sorting would take more of the stack than all the rest.)
+        for rank in [(false, false), (false, true), (true, false), (true, true)] {
+            let of_rank = |interface: &&Interface| (interface.loopback, link_local(interface)) == rank;
+            interfaces.iter().filter(of_rank).for_each(|interface| offer(interface.addr, None));
+        }
     }
     Ok(offers)
 }
@@ -127,9 +144,21 @@ fn network(interface: &Interface) -> String {
     }
 }
 
-fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
+#[inline(never)]
+fn record(
+    source: SocketAddr,
+    dest: Option<SocketAddr>,
+    interface: Option<&Interface>,
+    hints: &Hints,
+) -> Info {
     let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
-    let target = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let target = Caps::MSG
+        | Caps::RECV
+        | Caps::MULTI_RECV
+        | Caps::RMA
+        | Caps::REMOTE_READ
+        | Caps::REMOTE_WRITE
+        | Caps::RMA_EVENT;
     let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
     let order = Order::SAS
         | Order::RAR
@@ -160,7 +189,8 @@ fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Inter
                 | OpFlags::INJECT_COMPLETE
                 | OpFlags::TRANSMIT_COMPLETE
                 | OpFlags::DELIVERY_COMPLETE
-                | OpFlags::COMMIT_COMPLETE,
+                | OpFlags::COMMIT_COMPLETE
+                | OpFlags::MATCH_COMPLETE,
             msg_order: order,
             comp_order: Order::STRICT,
             inject_size: INJECT_SIZE,
@@ -172,7 +202,7 @@ fn record(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Inter
         rx_attr: RxAttr {
             caps: target,
             mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION,
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
             msg_order: order,
             comp_order: Order::STRICT,
             total_buffered_recv: BUFFERED,

@@ -141,6 +141,7 @@ pub(crate) fn to_info(info: &c::Info) -> Info {
 }
 
 /// Fills a record of C's.
+#[inline(never)]
 pub(crate) fn put(info: &Info, place: &mut c::Info) {
     let Info { tx_attr: tx, rx_attr: rx, ep_attr: ep, domain_attr: domain, fabric_attr: fabric, .. } = info;
     place.caps = info.caps.bits();
@@ -224,6 +225,7 @@ fn name(text: &[u8]) -> Option<String> {
 }
 
 /// Hints of C's: parts that are not there ask for nothing.
+#[inline(never)]
 pub(crate) fn to_hints(info: &c::Info) -> Hints {
     let has = |part: u32| info.present & part != 0;
     let all = Hints::from(&to_info(info));

@@ -64,9 +64,23 @@ impl Pieces {
         let only = Piece { base: copy.as_ptr().addr(), len: copy.len() };
         // The bytes stay where they are as long as the vector is not touched.
         self.injected = copy;
-        self.few = [only, Piece::default(), Piece::default(), Piece::default()];
-        self.count = 1;
+        self.set_one(only);
         Ok(())
+    }
+
+    /// Takes the first `len` bytes away: the place of a message in a buffer for several, which is one piece.
+    pub(crate) fn split_to(&mut self, len: u64) -> Option<Piece> {
+        let piece = self.few.first_mut().filter(|_| self.count == 1)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(piece.len);
+        let taken = Piece { base: piece.base, len };
+        *piece = Piece { base: piece.base + len, len: piece.len - len };
+        Some(taken)
+    }
+
+    /// Makes this the only piece.
+    pub(crate) fn set_one(&mut self, piece: Piece) {
+        self.few = [piece, Piece::default(), Piece::default(), Piece::default()];
+        self.count = 1;
     }
 
     pub(crate) fn clear(&mut self) {

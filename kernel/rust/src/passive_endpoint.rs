@@ -66,9 +66,7 @@ impl Listener {
         const CALL: &str = "fi_passive_ep";
         check_type(CALL, info)?;
         let socket = match info.src_addr.get() {
-            Some(addr) => {
-                Some(Socket::bound(&fabric.net, &addr).map_err(|errno| system(CALL, errno))?)
-            }
+            Some(addr) => Some(Socket::bound(&fabric.net, &addr).map_err(|errno| system(CALL, errno))?),
             None if info.src_addr.len == 0 => None,
             None => {
                 let problem = "the info's src_addr is no socket address; tcp takes FI_SOCKADDR_IN and _IN6";
@@ -441,4 +439,3 @@ extern "C" fn kofi_pep_close(pep: *const Listener) -> c_int {
         Ok(())
     })())
 }
-

@@ -9,6 +9,7 @@ use kofi_core::flags::OpFlags;
 use kofi_core::{Error, Result};
 
 use crate::c;
+use crate::domain::Domain;
 use crate::sys::now;
 use crate::sys::wait::{Wait, Woken};
 use crate::sys::work::Notifier;
@@ -29,11 +30,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    pub(crate) fn new(
-        call: &'static str,
-        attr: &c::QueueAttr,
-        set: Option<Arc<WaitSet>>,
-    ) -> Result<Self> {
+    pub(crate) fn new(call: &'static str, attr: &c::QueueAttr, set: Option<Arc<WaitSet>>) -> Result<Self> {
         let invalid = |problem| Err(Error::Invalid { call, problem });
         match attr.wait_obj {
             c::WAIT_SET if set.is_none() => return invalid("FI_WAIT_SET without a wait set"),
@@ -41,7 +38,9 @@ impl Signal {
                 return invalid("a wait set without FI_WAIT_SET");
             }
             c::WAIT_NONE | c::WAIT_UNSPEC | c::WAIT_SET => {}
-            _ => return invalid("a wait object that the kernel does not have; FI_WAIT_NONE, _UNSPEC or _SET"),
+            _ => {
+                return invalid("a wait object that the kernel does not have; FI_WAIT_NONE, _UNSPEC or _SET");
+            }
         }
         let affinity = OpFlags::from_bits_retain(attr.flags).contains(OpFlags::AFFINITY);
         let cpu = if affinity { attr.signaling_vector } else { -1 };
@@ -82,11 +81,13 @@ impl Signal {
         }
     }
 
-    /// Reads by `take` until there is something, `timeout` is over, or there is a reason to stop.
+    /// Reads by `take` until there is something, `timeout` is over, or there is a reason to stop. What is read comes from
+    /// `domain`, which the sleeping task drives, if it is from one.
     pub(crate) fn sread<T>(
         &self,
         call: &'static str,
         timeout: Option<Duration>,
+        domain: Option<&Domain>,
         mut take: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         if !self.blocking {
@@ -100,9 +101,12 @@ impl Signal {
                 Err(Error::Empty) => {}
                 other => return other,
             }
-            if self.take_interrupt() || self.wait.sleep(seq, until) != Woken::Wake {
+            if self.take_interrupt() || self.wait.sleep(domain.map(Domain::pump), seq, until) != Woken::Wake {
                 // What came at the last moment is not left behind.
                 return take();
+            }
+            if let Some(domain) = domain {
+                domain.see_to_events();
             }
         }
     }

@@ -5,9 +5,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::fmt::{self, Display, Write};
 
 use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
-use kofi_core::{
-    AddrFormat, AvType, EpType, Errno, Error, Progress, Protocol, Result, Threading, Version,
-};
+use kofi_core::{AddrFormat, AvType, EpType, Errno, Error, Progress, Protocol, Result, Threading, Version};
 
 use crate::c;
 use crate::info;

@@ -81,16 +81,15 @@ impl WaitSet {
             if self.any() {
                 return Ok(());
             }
-            if self.wait.sleep(seq, until) != Woken::Wake {
+            if self.wait.sleep(None, seq, until) != Woken::Wake {
                 return if self.any() { Ok(()) } else { Err(Error::Empty) };
             }
         }
     }
 
     fn check_close(&self) -> Result<()> {
-        let busy = |users: &str| {
-            Err(Error::Busy { call: "fi_close", object: "wait set", users: users.into() })
-        };
+        let busy =
+            |users: &str| Err(Error::Busy { call: "fi_close", object: "wait set", users: users.into() });
         if self.members.lock().iter().any(|member| member.strong_count() > 0) {
             return busy("queues that were opened in it");
         }

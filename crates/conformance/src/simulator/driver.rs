@@ -109,9 +109,11 @@ impl Simulator {
         let Some(endpoint) = self.endpoints.get(ep.0) else { return };
         let Some(domain) = self.domains.get_mut(endpoint.domain.0) else { return };
         let id = endpoint.id;
+        domain.split();
         while let Some((place, bytes)) = inside(|| domain.machine.poll_kept(id)) {
             fill(&mut domain.memory, &mut domain.regions, place, bytes);
             inside(|| domain.machine.delivered(id));
+            domain.split();
         }
     }
 
@@ -122,14 +124,14 @@ impl Simulator {
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return false };
         let Some(domain) = domains.get_mut(endpoint.domain.0) else { return false };
         let (id, link) = (endpoint.id, &mut endpoint.link);
-        let machine = &mut domain.machine;
-        if matches!(machine.state(id), Ok(State::Connecting | State::Accepting)) {
+        domain.split();
+        if matches!(domain.machine.state(id), Ok(State::Connecting | State::Accepting)) {
             // Nothing can be wanted yet, but the transport may break.
             if network.has_ended(end) && network.readable(end) == 0 {
                 if let Found::Error(errno) = network.read(end, 1, scratch) {
-                    inside(|| machine.transport_failed(id, errno));
-                } else if matches!(machine.state(id), Ok(State::Accepting)) {
-                    inside(|| machine.end_of_stream(id));
+                    inside(|| domain.machine.transport_failed(id, errno));
+                } else if matches!(domain.machine.state(id), Ok(State::Accepting)) {
+                    inside(|| domain.machine.end_of_stream(id));
                 }
             }
             return false;
@@ -137,7 +139,7 @@ impl Simulator {
         loop {
             // What was read ahead comes first.
             let staged = link.staging.get(link.taken..).unwrap_or_default();
-            let blocked = match inside(|| machine.take(id, staged)) {
+            let blocked = match inside(|| domain.machine.take(id, staged)) {
                 Step::Used(used) => {
                     link.taken += used;
                     if link.taken < link.staging.len() {
@@ -148,21 +150,23 @@ impl Simulator {
                     false
                 }
                 Step::Place(place) => {
+                    domain.split();
                     let staged = &link.staging[link.taken..][..place.len as usize];
                     fill(&mut domain.memory, &mut domain.regions, place, staged);
                     link.taken += place.len as usize;
-                    inside(|| machine.placed(id, place.len));
+                    inside(|| domain.machine.placed(id, place.len));
                     continue;
                 }
                 Step::Blocked => true,
                 Step::Ended => return false,
             };
-            let plan = if blocked { None } else { machine.plan_read(id) };
+            domain.split();
+            let plan = if blocked { None } else { domain.machine.plan_read(id) };
             let Some(plan) = plan else {
                 if network.has_ended(end) {
-                    inside(|| machine.half_closed(id, now));
+                    inside(|| domain.machine.half_closed(id, now));
                 }
-                inside(|| machine.input_drained(id));
+                inside(|| domain.machine.input_drained(id));
                 return false;
             };
             scratch.clear();
@@ -175,27 +179,28 @@ impl Simulator {
                         let direct = rest.len().min(place.len as usize);
                         let place = Place { len: direct as u64, ..place };
                         fill(&mut domain.memory, &mut domain.regions, place, &rest[..direct]);
-                        inside(|| machine.placed(id, direct as u64));
+                        inside(|| domain.machine.placed(id, direct as u64));
                         rest = &rest[direct..];
                     }
                     if self_out_of_memory(&mut self.fail_staging) && !rest.is_empty() {
-                        inside(|| machine.out_of_memory(id));
+                        inside(|| domain.machine.out_of_memory(id));
                         return false;
                     }
                     link.staging.extend_from_slice(rest);
                     if link.staging.is_empty() {
                         // Take notice of what has been placed, then look for more.
                         return network.readable(end) > 0 || network.has_ended(end) || {
-                            inside(|| machine.input_drained(id));
+                            inside(|| domain.machine.input_drained(id));
                             false
                         };
                     }
                     // One read a turn lets others in between.
                     while link.taken < link.staging.len() {
                         let staged = &link.staging[link.taken..];
-                        match inside(|| machine.take(id, staged)) {
+                        match inside(|| domain.machine.take(id, staged)) {
                             Step::Used(used) => link.taken += used,
                             Step::Place(place) => {
+                                domain.split();
                                 fill(
                                     &mut domain.memory,
                                     &mut domain.regions,
@@ -203,7 +208,7 @@ impl Simulator {
                                     &staged[..place.len as usize],
                                 );
                                 link.taken += place.len as usize;
-                                inside(|| machine.placed(id, place.len));
+                                inside(|| domain.machine.placed(id, place.len));
                             }
                             Step::Blocked => return network.has_ended(end),
                             Step::Ended => return false,
@@ -212,20 +217,20 @@ impl Simulator {
                     return true;
                 }
                 Found::Nothing => {
-                    inside(|| machine.input_drained(id));
+                    inside(|| domain.machine.input_drained(id));
                     return false;
                 }
                 Found::End => {
                     trace.add(network.now, || format!("ep {}: end of stream", ep.0));
-                    inside(|| machine.end_of_stream(id));
-                    if machine.has_unreceived(id) {
-                        inside(|| machine.half_closed(id, now));
+                    inside(|| domain.machine.end_of_stream(id));
+                    if domain.machine.has_unreceived(id) {
+                        inside(|| domain.machine.half_closed(id, now));
                     }
                     return false;
                 }
                 Found::Error(errno) => {
                     trace.add(network.now, || format!("ep {}: {errno:?}", ep.0));
-                    inside(|| machine.transport_failed(id, errno));
+                    inside(|| domain.machine.transport_failed(id, errno));
                     return false;
                 }
             }
@@ -322,6 +327,7 @@ impl Simulator {
                 inside(|| queue.machine.push(entry));
             }
         }
+        object.split();
         while let Some(op) = inside(|| object.machine.poll_released()) {
             object.forget(op);
         }

@@ -15,22 +15,23 @@ mod trace;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
-use kofi_core::attr::{CqAttr, EqAttr, WaitObj};
+use kofi_core::attr::{CqAttr, EqAttr, WaitCond, WaitObj};
 use kofi_core::event_queue::Fid;
 use kofi_core::memory::Registration;
 use kofi_core::message::{PostReceive, Send, WritePlan};
+use kofi_core::multi_receive::Split;
 use kofi_core::passive_endpoint::Taken;
 use kofi_core::time::sread_timeout;
 use kofi_core::{
     Caps, EndpointAttr, EpId, Errno, Error, Event as CoreEvent, MrId, MrMode, OpFlags, Origin, Result,
-    SocketAddr, TimeLimits,
+    SocketAddr, SrxAttr, SrxId, TimeLimits,
 };
 
 use crate::allocator::inside;
 use crate::world::{
     Completion, CompletionError, CompletionQueue, Counter, Domain, Endpoint, Event, EventError, EventQueue,
     Fabric, Family, Faults, MemoryRegion, Object, PassiveEndpoint, Process, RawPeers, ReceiveOp, RegionOp,
-    Request, RmaIov, SendOp, World,
+    Request, RmaIov, SendOp, SharedReceive, World,
 };
 use driver::Link;
 use network::{End, Network, Owner, Task, Waker};
@@ -147,11 +148,40 @@ impl DomainObject {
         self.live -= 1;
         self.memory.get_mut(op.index()).map(core::mem::take).unwrap_or_default()
     }
+
+    /// The operation has memory from now on.
+    fn remember(&mut self, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
+        self.live += 1;
+        self.most_live = self.most_live.max(self.live);
+        if self.memory.len() <= op.index() {
+            self.memory.resize(op.index() + 1, Vec::new());
+        }
+        self.memory[op.index()] = buffers;
+    }
+
+    /// Gives messages in buffers for several their part of the memory.
+    fn split(&mut self) {
+        while let Some(Split { buffer, part, len }) = inside(|| self.machine.poll_split()) {
+            let memory = self.memory.get_mut(buffer.index()).and_then(|buffers| buffers.first_mut());
+            let part_of = memory.map(|memory| memory.drain(..len as usize).collect()).unwrap_or_default();
+            self.remember(part, vec![part_of]);
+        }
+    }
+
+    /// What is left of a buffer for several messages.
+    fn rest(&mut self, buffer: Option<kofi_core::OpId>) -> Option<Vec<u8>> {
+        buffer.map(|buffer| self.forget(buffer).concat())
+    }
 }
 
 struct CntrObject {
     domain: Domain,
     id: kofi_core::CntrId,
+}
+
+struct SrxObject {
+    domain: Domain,
+    id: SrxId,
 }
 
 struct RegionObject {
@@ -164,6 +194,7 @@ struct CqObject {
     domain: Domain,
     id: kofi_core::CqId,
     wait: WaitObj,
+    cond: WaitCond,
 }
 
 struct EndpointObject {
@@ -195,9 +226,12 @@ pub struct Simulator {
     domains: Table<DomainObject>,
     cqs: Table<CqObject>,
     counters: Table<CntrObject>,
+    shared: Table<SrxObject>,
     regions: Table<RegionObject>,
     endpoints: Table<EndpointObject>,
     requests: Table<RequestObject>,
+    /// Endpoints with sends that more are to follow (`FI_MORE`).
+    held: Vec<Endpoint>,
     raws: Vec<End>,
     raw_listeners: Vec<u32>,
     plan: WritePlan,
@@ -239,9 +273,11 @@ impl Simulator {
             domains: Table::default(),
             cqs: Table::default(),
             counters: Table::default(),
+            shared: Table::default(),
             regions: Table::default(),
             endpoints: Table::default(),
             requests: Table::default(),
+            held: Vec::new(),
             raws: Vec::new(),
             raw_listeners: Vec::new(),
             plan: WritePlan::new(PLAN).unwrap_or_else(|error| panic!("{error}")),
@@ -386,6 +422,21 @@ impl Simulator {
         Ok((counter, domain))
     }
 
+    /// A call to the machine for a shared receive context, and what follows from it.
+    fn shared<R>(
+        &mut self,
+        srx: SharedReceive,
+        call: &'static str,
+        run: impl FnOnce(&mut kofi_core::Domain, SrxId) -> Result<R>,
+    ) -> Result<R> {
+        let stale = Error::Stale { call, object: "shared receive context" };
+        let Some(&SrxObject { domain, id }) = self.shared.get(srx.0) else { return Err(stale) };
+        let Some(object) = self.domains.get_mut(domain.0) else { return Err(stale) };
+        let result = inside(|| run(&mut object.machine, id));
+        self.pump(domain);
+        result
+    }
+
     fn region(&mut self, mr: MemoryRegion, call: &'static str) -> Result<(&RegionObject, &mut DomainObject)> {
         let stale = Error::Stale { call, object: "memory region" };
         let Some(region) = self.regions.get(mr.0) else { return Err(stale) };
@@ -408,19 +459,31 @@ impl Simulator {
         result
     }
 
-    fn keep(&mut self, ep: Endpoint, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
-        if let Ok((_, domain, network)) = self.parts(ep, "") {
-            domain.live += 1;
-            domain.most_live = domain.most_live.max(domain.live);
+    fn keep(&mut self, domain: Domain, op: kofi_core::OpId, buffers: Vec<Vec<u8>>) {
+        let Self { domains, network, .. } = self;
+        if let Some(domain) = domains.get_mut(domain.0) {
+            domain.remember(op, buffers);
             if op.index() >= domain.most_live + domain.most_remote {
                 network.breaches.push(format!("operation {} of at most {}", op.index(), domain.most_live));
             }
-            if domain.memory.len() <= op.index() {
-                domain.memory.resize(op.index() + 1, Vec::new());
-            }
-            domain.memory[op.index()] = buffers;
         }
-        self.wake(ep);
+        self.pump(domain);
+    }
+
+    /// An operation was posted that is to be sent; at once, unless more is to follow.
+    fn posted(&mut self, ep: Endpoint, flags: OpFlags) {
+        if flags.contains(OpFlags::MORE) {
+            self.held.push(ep);
+        } else {
+            self.wake(ep);
+        }
+    }
+
+    /// Whatever makes progress sends what was held back.
+    fn send_held(&mut self) {
+        while let Some(ep) = self.held.pop() {
+            self.wake(ep);
+        }
     }
 
     /// Repeats `look` until it finds something, or the time is over.
@@ -431,6 +494,7 @@ impl Simulator {
     ) -> Result<R> {
         let end = limit.map(|limit| self.instant().after(limit).nanos());
         loop {
+            self.send_held();
             match look(self) {
                 Err(Error::Empty) => {}
                 other => return other,
@@ -462,6 +526,7 @@ impl World for Simulator {
     }
 
     fn step(&mut self, limit: Duration) -> bool {
+        self.send_held();
         let limit = self.instant().after(limit).nanos();
         match self.network.next(limit) {
             None => false,
@@ -748,29 +813,55 @@ impl World for Simulator {
         let object =
             self.domains.get_mut(domain.0).ok_or(Error::Stale { call: "fi_cq_open", object: "domain" })?;
         let id = inside(|| object.machine.open_cq(attr))?;
-        Ok(CompletionQueue(self.cqs.insert(CqObject { domain, id, wait: attr.wait_obj })))
+        let (wait, cond) = (attr.wait_obj, attr.wait_cond);
+        Ok(CompletionQueue(self.cqs.insert(CqObject { domain, id, wait, cond })))
     }
 
     fn cq_read(&mut self, cq: CompletionQueue) -> Result<Completion> {
         const STALE: Error = Error::Stale { call: "fi_cq_read", object: "completion queue" };
+        self.send_held();
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, done) = inside(|| domain.machine.read_cq(object.id))?;
         // A peer's write has no buffers of its own.
         let own = !done.flags.contains(OpFlags::REMOTE_WRITE);
-        let buffers = if own { domain.forget(op) } else { Vec::new() };
+        let mut buffers = if own { domain.forget(op) } else { Vec::new() };
+        let mut rest = domain.rest(done.buffer);
+        if rest.is_none() && done.flags.contains(OpFlags::MULTI_RECV) {
+            rest = Some(core::mem::take(&mut buffers).concat());
+        }
         let domain = object.domain;
         // What waited for room in the queue goes on.
         self.pump(domain);
-        Ok(Completion { context: done.context, flags: done.flags, len: done.len, data: done.data, buffers })
+        let kofi_core::Completion { context, flags, len, data, offset, .. } = done;
+        Ok(Completion { context, flags, len, data, buffers, offset, rest })
     }
 
-    fn cq_sread(&mut self, cq: CompletionQueue, limit: i32) -> Result<Completion> {
+    fn cq_sread_cond(&mut self, cq: CompletionQueue, threshold: usize, limit: i32) -> Result<Completion> {
         let limit = sread_timeout(limit, OpFlags::empty())?;
-        if self.cqs.get(cq.0).is_some_and(|cq| cq.wait == WaitObj::None) {
+        let object = self.cqs.get(cq.0);
+        if object.is_some_and(|cq| cq.wait == WaitObj::None) {
             return Err(Error::Unsupported("fi_cq_sread on a queue that was opened with FI_WAIT_NONE"));
         }
-        self.wait(limit, |world| world.cq_read(cq))
+        let threshold = match object {
+            Some(CqObject { cond: WaitCond::Threshold, .. }) => threshold,
+            _ => 0,
+        };
+        let waited = self.wait(limit, |world| {
+            let object = world.cqs.get(cq.0);
+            let domain = object.and_then(|object| world.domains.get(object.domain.0));
+            match (object, domain) {
+                (Some(object), Some(domain)) if !domain.machine.cq_satisfies(object.id, threshold) => {
+                    Err(Error::Empty)
+                }
+                _ => world.cq_read(cq),
+            }
+        });
+        match waited {
+            // The time is over: what is there will do.
+            Err(Error::Empty) => self.cq_read(cq),
+            other => other,
+        }
     }
 
     fn cq_readerr(&mut self, cq: CompletionQueue) -> Result<CompletionError> {
@@ -778,7 +869,13 @@ impl World for Simulator {
         let object = self.cqs.get(cq.0).ok_or(STALE)?;
         let domain = self.domains.get_mut(object.domain.0).ok_or(STALE)?;
         let (op, failed) = inside(|| domain.machine.read_cq_error(object.id))?;
-        let buffers = domain.forget(op);
+        let mut buffers = domain.forget(op);
+        let mut rest = domain.rest(failed.buffer);
+        if rest.is_none() && failed.flags.contains(OpFlags::MULTI_RECV) {
+            rest = Some(core::mem::take(&mut buffers).concat());
+        }
+        let domain = object.domain;
+        self.pump(domain);
         Ok(CompletionError {
             context: failed.context,
             flags: failed.flags,
@@ -787,6 +884,8 @@ impl World for Simulator {
             data: failed.data,
             errno: failed.errno,
             buffers,
+            offset: failed.offset,
+            rest,
         })
     }
 
@@ -846,6 +945,56 @@ impl World for Simulator {
         let (object, domain) = self.counter(cntr, "fi_close")?;
         domain.machine.close_cntr(object.id)?;
         self.counters.remove(cntr.0);
+        Ok(())
+    }
+
+    fn srx_open(&mut self, domain: Domain, attr: &SrxAttr) -> Result<SharedReceive> {
+        const STALE: Error = Error::Stale { call: "fi_srx_context", object: "domain" };
+        let object = self.domains.get_mut(domain.0).ok_or(STALE)?;
+        let id = inside(|| object.machine.open_srx(*attr))?;
+        Ok(SharedReceive(self.shared.insert(SrxObject { domain, id })))
+    }
+
+    fn srx_bind_cq(&mut self, srx: SharedReceive, cq: CompletionQueue, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let queue = self.cqs.get(cq.0).ok_or(Error::Stale { call: CALL, object: "completion queue" })?;
+        let (id, domain) = (queue.id, queue.domain);
+        if self.shared.get(srx.0).is_some_and(|object| object.domain != domain) {
+            return Err(Error::Invalid { call: CALL, problem: "the completion queue is of another domain" });
+        }
+        self.shared(srx, CALL, |machine, srx| machine.bind_srx_cq(srx, id, flags))
+    }
+
+    fn srx_recv(&mut self, srx: SharedReceive, receive: ReceiveOp) -> Result<()> {
+        const CALL: &str = "fi_recvmsg";
+        let ReceiveOp { buffers, flags, context } = receive;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let receive = PostReceive { len, segments: buffers.len(), flags, context };
+        let stale = Error::Stale { call: CALL, object: "shared receive context" };
+        let domain = self.shared.get(srx.0).map(|object| object.domain);
+        let Some(domain) = domain else { return Err(stale) };
+        let Some(object) = self.domains.get_mut(domain.0) else { return Err(stale) };
+        let Some(&SrxObject { id, .. }) = self.shared.get(srx.0) else { return Err(stale) };
+        let op = inside(|| object.machine.post_shared_receive(id, &receive))?;
+        self.keep(domain, op, buffers);
+        Ok(())
+    }
+
+    fn srx_cancel(&mut self, srx: SharedReceive, context: u64) -> Result<()> {
+        self.shared(srx, "fi_cancel", |machine, srx| machine.cancel_srx(srx, context))
+    }
+
+    fn srx_min_multi_recv(&mut self, srx: SharedReceive) -> Result<u64> {
+        self.shared(srx, "fi_getopt", |machine, srx| machine.srx_min_multi_recv(srx))
+    }
+
+    fn set_srx_min_multi_recv(&mut self, srx: SharedReceive, min: u64) -> Result<()> {
+        self.shared(srx, "fi_setopt", |machine, srx| machine.set_srx_min_multi_recv(srx, min))
+    }
+
+    fn close_srx(&mut self, srx: SharedReceive) -> Result<()> {
+        self.shared(srx, "fi_close", kofi_core::Domain::close_srx)?;
+        self.shared.remove(srx.0);
         Ok(())
     }
 
@@ -965,6 +1114,27 @@ impl World for Simulator {
         inside(|| object.machine.bind_cntr(endpoint.id, id, flags))
     }
 
+    fn ep_bind_srx(&mut self, ep: Endpoint, srx: SharedReceive, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_ep_bind";
+        let object = self.shared.get(srx.0);
+        let object = object.ok_or(Error::Stale { call: CALL, object: "shared receive context" })?;
+        let (id, domain) = (object.id, object.domain);
+        let (endpoint, object, _) = self.parts(ep, CALL)?;
+        if endpoint.domain != domain {
+            let problem = "the shared receive context is of another domain";
+            return Err(Error::Invalid { call: CALL, problem });
+        }
+        inside(|| object.machine.bind_srx(endpoint.id, id, flags))
+    }
+
+    fn min_multi_recv(&mut self, ep: Endpoint) -> Result<u64> {
+        self.command(ep, "fi_getopt", |machine, id| machine.min_multi_recv(id))
+    }
+
+    fn set_min_multi_recv(&mut self, ep: Endpoint, min: u64) -> Result<()> {
+        self.command(ep, "fi_setopt", |machine, id| machine.set_min_multi_recv(id, min))
+    }
+
     fn enable(&mut self, ep: Endpoint) -> Result<()> {
         self.command(ep, "fi_enable", |machine, id| machine.enable(id))
     }
@@ -1044,7 +1214,9 @@ impl World for Simulator {
         let (endpoint, domain, _) = self.parts(ep, "fi_sendmsg")?;
         let send = Send { len, segments, data, flags, context, quiet };
         let op = inside(|| domain.machine.post_send(endpoint.id, &send))?;
-        self.keep(ep, op, buffers);
+        let domain = endpoint.domain;
+        self.keep(domain, op, buffers);
+        self.posted(ep, flags);
         Ok(())
     }
 
@@ -1055,7 +1227,9 @@ impl World for Simulator {
         let (endpoint, domain, _) = self.parts(ep, "fi_recvmsg")?;
         let receive = PostReceive { len, segments, flags, context };
         let op = inside(|| domain.machine.post_receive(endpoint.id, &receive))?;
-        self.keep(ep, op, buffers);
+        let domain = endpoint.domain;
+        self.keep(domain, op, buffers);
+        self.wake(ep);
         Ok(())
     }
 
@@ -1066,7 +1240,9 @@ impl World for Simulator {
         let (endpoint, domain, _) = self.parts(ep, "fi_writemsg")?;
         let write = Send { len, segments, data, flags, context, quiet };
         let op = inside(|| domain.machine.post_write(endpoint.id, &write, remote))?;
-        self.keep(ep, op, buffers);
+        let domain = endpoint.domain;
+        self.keep(domain, op, buffers);
+        self.posted(ep, flags);
         Ok(())
     }
 
@@ -1077,7 +1253,9 @@ impl World for Simulator {
         let (endpoint, domain, _) = self.parts(ep, "fi_readmsg")?;
         let read = Send { len, segments, flags, context, ..Send::default() };
         let op = inside(|| domain.machine.post_read(endpoint.id, &read, remote))?;
-        self.keep(ep, op, buffers);
+        let domain = endpoint.domain;
+        self.keep(domain, op, buffers);
+        self.posted(ep, flags);
         Ok(())
     }
 

@@ -114,10 +114,16 @@ pub fn a_wait_takes_its_full_time(world: &mut dyn World) -> Outcome {
         (60, OpFlags::TIME_MS, Duration::from_millis(60)),
         (2500, OpFlags::TIME_US, Duration::from_micros(2500)),
     ] {
-        let from = world.now();
-        refused(world.eq_sread(side.eq, timeout, flags), Errno::EAGAIN);
-        let took = world.now() - from;
-        assert!(took >= wanted && took <= wanted * 5 / 4 + Duration::from_millis(5), "{took:?} for {wanted:?}");
+        // A busy machine may keep a thread from waking in time, but not each time.
+        let quickest = (0..5).map(|_| {
+            let from = world.now();
+            refused(world.eq_sread(side.eq, timeout, flags), Errno::EAGAIN);
+            let took = world.now() - from;
+            assert!(took >= wanted, "{took:?} for {wanted:?}");
+            took
+        });
+        let quickest = quickest.min().unwrap_or_default();
+        assert!(quickest <= wanted * 5 / 4 + Duration::from_millis(5), "{quickest:?} for {wanted:?}");
     }
     let from = world.now();
     refused(world.cq_sread(side.cq, 50), Errno::EAGAIN);

@@ -303,11 +303,12 @@ pub fn cancel_takes_the_oldest(world: &mut dyn World) -> Outcome {
     PASSED
 }
 
-/// Wire 7: FI_DELIVERY_COMPLETE and FI_TRANSMIT_COMPLETE complete when the receive has the data.
+/// Wire 7: FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE and FI_MATCH_COMPLETE complete when the receive has the
+/// data.
 pub fn delivery_complete_waits_for_the_receive(world: &mut dyn World) -> Outcome {
     let connection = Connected::open(world);
     let pair = connection.pair;
-    for level in [OpFlags::DELIVERY_COMPLETE, OpFlags::TRANSMIT_COMPLETE] {
+    for level in [OpFlags::DELIVERY_COMPLETE, OpFlags::TRANSMIT_COMPLETE, OpFlags::MATCH_COMPLETE] {
         for len in [0, 100, 100_000] {
             ok(world.send(connection.client, SendOp::new(pattern(1, len), 1).flags(level)));
             no_completion(world, pair.client.cq);

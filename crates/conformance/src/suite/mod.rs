@@ -145,6 +145,44 @@ suite! { $
         a_byte_at_a_time_is_enough
         a_narrow_transport_is_enough
     }
+    posting {
+        more_holds_nothing_up
+        more_that_never_comes_is_not_waited_for
+        cancel_takes_what_has_not_begun
+        a_shutdown_does_not_wait_for_what_is_cancelled
+    }
+    multi_receive {
+        messages_share_a_buffer
+        the_threshold_is_an_option
+        a_message_without_room_goes_to_the_next
+        a_message_without_any_room_is_cut
+        messages_that_waited_share_a_buffer
+        a_buffer_can_be_cancelled
+        the_end_gives_buffers_back
+        unread_messages_hold_the_sender_back
+        a_selective_queue_hears_of_the_buffer
+        endpoints_share_a_buffer
+        odd_buffers_are_refused
+    }
+    shared_receive {
+        receives_go_to_whoever_comes_first
+        messages_that_wait_take_turns
+        long_messages_do_not_mix
+        receives_of_the_endpoint_are_refused
+        cancel_takes_the_oldest_of_the_context
+        closing_gives_receives_back
+        an_end_disturbs_no_other_endpoint
+        messages_before_an_end_wait_for_receives
+        a_receive_fails_with_its_message
+        shared_receives_are_as_others
+        odd_uses_of_a_context_are_refused
+    }
+    thresholds {
+        a_wait_ends_with_enough_completions
+        a_wait_without_enough_takes_its_time
+        a_wait_ends_with_an_error
+        a_queue_without_a_condition_ignores_it
+    }
     remote_memory {
         reads_and_writes_of_any_length
         completions_say_read_or_write

@@ -14,7 +14,7 @@ use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::flags::OpFlags;
 use kofi_core::info::FabricAttr;
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Error, Fid, Info, Result, State, TimeLimits};
+use kofi_core::{Address, Error, Fid, Info, Result, SrxAttr, State, TimeLimits};
 
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
@@ -111,8 +111,13 @@ pub trait DomainOps: Send + Sync {
     /// `fi_cntr_open`.
     ///
     /// # Errors
-    /// -FI_EINVAL for a wait set, -FI_ENOMEM, -FI_EMFILE.
-    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>>;
+    /// -FI_EINVAL, -FI_ENOMEM, -FI_EMFILE.
+    fn cntr_open(&self, wait: WaitObj, wait_set: Option<&crate::WaitSet>) -> Result<Arc<dyn CounterOps>>;
+    /// `fi_srx_context`.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_ENOMEM.
+    fn srx_context(&self, attr: &SrxAttr) -> Result<Arc<dyn SharedReceiveOps>>;
     /// `fi_mr_regattr`.
     ///
     /// # Errors
@@ -149,11 +154,11 @@ pub trait CompletionQueueOps: Send + Sync {
     /// # Errors
     /// -FI_EAGAIN.
     fn read_error(&self) -> Result<Completion>;
-    /// `fi_cq_sread`.
+    /// `fi_cq_sread`: `threshold` counts on queues that were opened with `WaitCond::Threshold`.
     ///
     /// # Errors
     /// -FI_EAGAIN, -FI_EAVAIL, -FI_ENOSYS.
-    fn sread(&self, timeout: Option<Duration>) -> Result<Completion>;
+    fn sread(&self, threshold: usize, timeout: Option<Duration>) -> Result<Completion>;
     /// `fi_cq_signal`.
     ///
     /// # Errors
@@ -208,6 +213,42 @@ pub trait CounterOps: Send + Sync {
     /// -FI_ENOSYS when it was opened without a descriptor.
     fn fd(&self) -> Result<BorrowedFd<'_>>;
     /// `fi_close`.
+    ///
+    /// # Errors
+    /// -FI_EBUSY while endpoints are bound.
+    fn close(&self) -> Result<()>;
+    /// For the provider that opened it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Operations of a shared receive context: those of `struct fid_ep` that `fi_srx_context` gives.
+pub trait SharedReceiveOps: Send + Sync {
+    /// `fi_ep_bind` to a completion queue, for receives that no message has met.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EBADFLAGS.
+    fn bind_cq(&self, cq: &Arc<dyn CompletionQueueOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_recvmsg`.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_shared_receive`]; -FI_EINVAL for memory that is shared.
+    fn recv(&self, receive: Receive) -> Result<(), Refused>;
+    /// `fi_cancel`.
+    ///
+    /// # Errors
+    /// -FI_ENOENT when no such receive is pending.
+    fn cancel(&self, context: u64) -> Result<()>;
+    /// `fi_getopt(FI_OPT_MIN_MULTI_RECV)`, bytes.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn min_multi_recv(&self) -> Result<u64>;
+    /// `fi_setopt(FI_OPT_MIN_MULTI_RECV)`, bytes, for receives that are posted from now on.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn set_min_multi_recv(&self, min: u64) -> Result<()>;
+    /// `fi_close`: receives that no message has met complete with `FI_ECANCELED` in the bound queue.
     ///
     /// # Errors
     /// -FI_EBUSY while endpoints are bound.
@@ -272,7 +313,7 @@ pub struct Message {
 pub struct Receive {
     /// Where the bytes go.
     pub buffers: Buffers,
-    /// `FI_COMPLETION`, `FI_MORE`.
+    /// `FI_COMPLETION`, `FI_MORE`; `FI_MULTI_RECV` for one buffer that takes several messages.
     pub flags: OpFlags,
     /// Comes back with the completion.
     pub context: u64,
@@ -324,6 +365,21 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// -FI_EINVAL, -FI_EBADFLAGS, -FI_EOPBADSTATE.
     fn bind_cntr(&self, cntr: &Arc<dyn CounterOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_ep_bind` to a shared receive context.
+    ///
+    /// # Errors
+    /// -FI_EINVAL, -FI_EOPBADSTATE, -FI_ENOMEM.
+    fn bind_srx(&self, srx: &Arc<dyn SharedReceiveOps>, flags: OpFlags) -> Result<()>;
+    /// `fi_getopt(FI_OPT_MIN_MULTI_RECV)`, bytes.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn min_multi_recv(&self) -> Result<u64>;
+    /// `fi_setopt(FI_OPT_MIN_MULTI_RECV)`, bytes, for receives that are posted from now on.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn set_min_multi_recv(&self, min: u64) -> Result<()>;
     /// `fi_enable`.
     ///
     /// # Errors
@@ -402,7 +458,7 @@ pub trait EndpointOps: Send + Sync {
     /// `fi_cancel`.
     ///
     /// # Errors
-    /// -FI_ENOENT when no such receive is pending.
+    /// -FI_ENOENT when no such operation is pending, or it has begun.
     fn cancel(&self, context: u64) -> Result<()>;
     /// The end of a scope: gives back all memory that operations of this endpoint have from it. That
     /// of operations that are complete at once; receives that no message has reached are cancelled;

@@ -161,14 +161,18 @@ pub(crate) mod raw {
         pub(crate) fn kofi_shim_wait_free(wait: *mut Wait);
         pub(crate) fn kofi_shim_wait_seq(wait: *mut Wait) -> u32;
         pub(crate) fn kofi_shim_wait_wake(wait: *mut Wait);
-        pub(crate) fn kofi_shim_wait_sleep(wait: *mut Wait, seq: u32, deadline: u64) -> c_int;
+        pub(crate) fn kofi_shim_wait_sleep(
+            wait: *mut Wait,
+            pump: *mut Pump,
+            seq: u32,
+            deadline: u64,
+        ) -> c_int;
         pub(crate) fn kofi_shim_now() -> u64;
 
-        pub(crate) fn kofi_shim_pump_new(
-            run: unsafe extern "C" fn(*mut c_void),
-        ) -> *mut Pump;
+        pub(crate) fn kofi_shim_pump_new(run: unsafe extern "C" fn(*mut c_void)) -> *mut Pump;
         pub(crate) fn kofi_shim_pump_drive(pump: *mut Pump, context: *mut c_void);
         pub(crate) fn kofi_shim_pump_free(pump: *mut Pump);
+        pub(crate) fn kofi_pump_has_events(pump: *mut Pump) -> bool;
         pub(crate) fn kofi_shim_pump_kick(pump: *mut Pump);
         pub(crate) fn kofi_shim_pump_alarm(pump: *mut Pump, at: u64);
         pub(crate) fn kofi_shim_pump_next(pump: *mut Pump, cookie: *mut u64, events: *mut u32) -> bool;

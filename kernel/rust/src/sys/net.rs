@@ -51,8 +51,7 @@ impl Net {
         let mut places: Vec<raw::Interface> = Vec::new();
         loop {
             // SAFETY: there are as many places as it is told.
-            let count =
-                unsafe { raw::kofi_shim_interfaces(self.raw(), places.as_mut_ptr(), places.len()) };
+            let count = unsafe { raw::kofi_shim_interfaces(self.raw(), places.as_mut_ptr(), places.len()) };
             if count <= places.len() {
                 places.truncate(count);
                 break;

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use kofi_core::{Instant, Result};
 
+use super::work::Pump;
 use super::{made, raw};
 
 /// Why a sleep has ended.
@@ -42,11 +43,13 @@ impl Wait {
         unsafe { raw::kofi_shim_wait_wake(self.0.as_ptr()) }
     }
 
-    /// Until there was a wake since `seq`.
-    pub(crate) fn sleep(&self, seq: u32, until: Option<Instant>) -> Woken {
+    /// Until there was a wake since `seq`. With a pump, what happens to its sockets wakes, too, and is for the caller
+    /// to see to.
+    pub(crate) fn sleep(&self, pump: Option<&Pump>, seq: u32, until: Option<Instant>) -> Woken {
         let until = until.map_or(u64::MAX, Instant::nanos);
+        let pump = pump.map_or(core::ptr::null_mut(), Pump::raw);
         // SAFETY: as above; we are called in process context.
-        match unsafe { raw::kofi_shim_wait_sleep(self.0.as_ptr(), seq, until) } {
+        match unsafe { raw::kofi_shim_wait_sleep(self.0.as_ptr(), pump, seq, until) } {
             0 => Woken::Wake,
             1 => Woken::Time,
             _ => Woken::Interrupted,

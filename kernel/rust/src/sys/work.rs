@@ -48,6 +48,12 @@ impl Pump {
         unsafe { raw::kofi_shim_pump_kick(self.0.as_ptr()) };
     }
 
+    /// Whether something has happened that nobody has looked at.
+    pub(crate) fn has_events(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { raw::kofi_pump_has_events(self.0.as_ptr()) }
+    }
+
     pub(crate) fn alarm(&self, at: Option<Instant>) {
         if let Some(at) = at {
             // SAFETY: as above.

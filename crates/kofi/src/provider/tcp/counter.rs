@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
@@ -11,12 +11,15 @@ use kofi_core::{CntrId, Counter, Errno, Error, Result};
 
 use super::domain::Shared;
 use crate::provider::CounterOps;
-use crate::wait::{Source, Waiter};
+use crate::wait::{Source, Waiter, lock};
+use crate::wait_set::{Member, WaitSet};
 
 pub(super) struct CntrShared {
     id: CntrId,
     domain: Arc<Shared>,
     waiter: Waiter,
+    /// What the application has read: a wait set tells of what differs.
+    seen: Mutex<Counter>,
 }
 
 pub(super) struct TcpCounter(Arc<CntrShared>);
@@ -41,6 +44,12 @@ impl CntrShared {
         self.domain.lock().machine.cntr(self.id)
     }
 
+    fn read(&self) -> Result<Counter> {
+        let numbers = self.numbers()?;
+        *lock(&self.seen) = numbers;
+        Ok(numbers)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Counter)) -> Result<()> {
         self.domain.lock().machine.change_cntr(self.id, change)?;
         self.notify();
@@ -49,15 +58,21 @@ impl CntrShared {
 }
 
 impl TcpCounter {
-    pub(super) fn open(domain: &Arc<Shared>, wait: WaitObj) -> Result<Self> {
+    pub(super) fn open(domain: &Arc<Shared>, wait: WaitObj, wait_set: Option<&WaitSet>) -> Result<Self> {
         const CALL: &str = "fi_cntr_open";
-        if wait == WaitObj::Set {
-            return Err(Error::Invalid { call: CALL, problem: "a counter in a wait set is not offered" });
+        if (wait == WaitObj::Set) != wait_set.is_some() {
+            let problem = "FI_WAIT_SET and a wait set go together: one was given without the other";
+            return Err(Error::Invalid { call: CALL, problem });
         }
-        let waiter = Waiter::new(CALL, wait, None)?;
+        let waiter = Waiter::new(CALL, wait, wait_set.map(|set| set.gathered().clone()))?;
         waiter.add_source(CALL, &(domain.clone() as Arc<dyn Source>))?;
         let id = domain.lock().machine.open_cntr()?;
-        Ok(Self(Arc::new(CntrShared { id, domain: domain.clone(), waiter })))
+        let shared = Arc::new(CntrShared { id, domain: domain.clone(), waiter, seen: Mutex::default() });
+        let counter = Self(shared.clone());
+        if let Some(set) = wait_set {
+            set.add(shared);
+        }
+        Ok(counter)
     }
 
     pub(super) fn shared(&self) -> &Arc<CntrShared> {
@@ -71,7 +86,7 @@ impl CounterOps for TcpCounter {
     }
 
     fn read(&self) -> Result<Counter> {
-        self.0.numbers()
+        self.0.read()
     }
 
     fn add(&self, value: u64, errors: u64) -> Result<()> {
@@ -104,6 +119,16 @@ impl CounterOps for TcpCounter {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl Member for CntrShared {
+    fn waiter(&self) -> &Waiter {
+        &self.waiter
+    }
+
+    fn is_empty(&self) -> bool {
+        self.numbers().is_ok_and(|numbers| numbers == *lock(&self.seen))
     }
 }
 

@@ -8,12 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use kofi_core::attr::{CqAttr, WaitObj};
+use kofi_core::attr::{CqAttr, WaitCond, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::multi_receive::Split;
 use kofi_core::{
-    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, State as EpState,
-    TransportCommand,
+    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, SrxAttr,
+    State as EpState, TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -23,6 +24,7 @@ use smallvec::SmallVec;
 use super::counter::{CntrShared, TcpCounter};
 use super::endpoint::TcpEndpoint;
 use super::memory_region::TcpMemoryRegion;
+use super::shared_receive::TcpSharedReceive;
 use super::socket::{self, Connecting};
 use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
@@ -35,6 +37,7 @@ use crate::fabric::{Child, FabricShared};
 use crate::progress::{self, ProgressThread};
 use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
+    SharedReceiveOps,
 };
 use crate::wait::{Alarm, Source, Waiter, lock, system, timespec};
 use crate::wait_set::{Member, WaitSet};
@@ -48,6 +51,8 @@ const READ_BUDGET: usize = 4 << 20;
 const EVENTS: usize = 64;
 /// Sends up to so many bytes can wait for others, to leave with them by one write.
 const DEFER_LEN: u64 = 2048;
+/// After this time a send with FI_MORE wakes who sleeps.
+const MORE_LIMIT: Duration = Duration::from_millis(1);
 /// So many can wait.
 const DEFER_COUNT: u32 = 64;
 /// An application that posts at shorter intervals is about to post more, or to read completions.
@@ -210,10 +215,7 @@ impl TcpDomain {
         request: Option<&ConnectionRequest>,
     ) -> Result<Arc<dyn EndpointOps>> {
         check_type("fi_endpoint", info)?;
-        if info.tx_attr.iov_limit.max(info.rx_attr.iov_limit) > offers::IOV_LIMIT {
-            let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
-            return Err(Error::Invalid { call: "fi_endpoint", problem });
-        }
+        check_iov_limit("fi_endpoint", info.tx_attr.iov_limit.max(info.rx_attr.iov_limit))?;
         let pending = request.map(ConnectionRequest::pending).cloned();
         let origin = match &pending {
             None => Origin::Active,
@@ -235,6 +237,14 @@ impl TcpDomain {
     }
 }
 
+fn check_iov_limit(call: &'static str, limit: usize) -> Result<()> {
+    if limit > offers::IOV_LIMIT {
+        let problem = "the info's iov_limit is over 4, which is what tcp has; split the operations";
+        return Err(Error::Invalid { call, problem });
+    }
+    Ok(())
+}
+
 impl DomainOps for TcpDomain {
     fn cq_open(&self, attr: &CqAttr, wait_set: Option<&WaitSet>) -> Result<Arc<dyn CompletionQueueOps>> {
         const CALL: &str = "fi_cq_open";
@@ -245,7 +255,7 @@ impl DomainOps for TcpDomain {
         let waiter = Waiter::new(CALL, attr.wait_obj, wait_set.map(|set| set.gathered().clone()))?;
         waiter.add_source(CALL, &(self.0.clone() as Arc<dyn Source>))?;
         let id = self.0.lock().machine.open_cq(attr)?;
-        let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter });
+        let shared = Arc::new(CqShared { id, domain: self.0.clone(), waiter, cond: attr.wait_cond });
         let queue = Arc::new(TcpCompletionQueue(shared.clone(), self.1.clone()));
         if let Some(set) = wait_set {
             set.add(shared);
@@ -253,8 +263,13 @@ impl DomainOps for TcpDomain {
         Ok(queue)
     }
 
-    fn cntr_open(&self, wait: WaitObj) -> Result<Arc<dyn CounterOps>> {
-        Ok(Arc::new(TcpCounter::open(&self.0, wait)?))
+    fn cntr_open(&self, wait: WaitObj, wait_set: Option<&WaitSet>) -> Result<Arc<dyn CounterOps>> {
+        Ok(Arc::new(TcpCounter::open(&self.0, wait, wait_set)?))
+    }
+
+    fn srx_context(&self, attr: &SrxAttr) -> Result<Arc<dyn SharedReceiveOps>> {
+        check_iov_limit("fi_srx_context", attr.iov_limit)?;
+        Ok(Arc::new(TcpSharedReceive::open(&self.0, self.1.clone(), *attr)?))
     }
 
     fn mr_reg(&self, region: Region) -> Result<Arc<dyn MemoryRegionOps>, Refused> {
@@ -438,6 +453,22 @@ impl State {
         }
     }
 
+    /// Gives messages in buffers for several their part of the memory.
+    fn split(&mut self) {
+        while let Some(Split { buffer, part, len }) = self.machine.poll_split() {
+            let whole = self.memory.get_mut(buffer.index()).and_then(Option::as_mut);
+            let buffers = whole.map(|buffers| buffers.split_to(len)).unwrap_or_default();
+            self.remember(part, buffers);
+        }
+    }
+
+    /// Endpoints that have to wait no longer go on.
+    pub(super) fn go_on(&mut self) {
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.service(ep);
+        }
+    }
+
     /// Gives an operation its memory.
     pub(super) fn remember(&mut self, op: OpId, buffers: Buffers) {
         if self.memory.len() <= op.index() {
@@ -487,8 +518,8 @@ impl State {
             let lent = place.as_ref().is_some_and(|buffers| buffers.is_lent(Some(loans)));
             let Some(op) = OpId::from_index(index).filter(|_| lent) else { continue };
             if !self.machine.is_done(op) {
-                // What cannot be cancelled has begun, and will complete.
-                let _ = self.machine.cancel_operation(ep, op);
+                // What is no receive, or has begun, completes by itself.
+                let _ = self.machine.cancel_receive(ep, op);
             }
             match self.machine.is_done(op) {
                 true => drop(self.take_memory(op)),
@@ -497,6 +528,27 @@ impl State {
         }
         self.settle_endpoint(ep);
         needed
+    }
+
+    /// The memory of an operation whose completion was read, and what is left of a buffer for several
+    /// messages that ends with it.
+    fn take_completed(
+        &mut self,
+        op: OpId,
+        flags: OpFlags,
+        buffer: Option<OpId>,
+    ) -> (Buffers, Option<crate::Buf>) {
+        let own = self.take_memory(op);
+        let taken = match buffer {
+            Some(buffer) => (own, Some(self.take_memory(buffer).into_single())),
+            None if flags.contains(OpFlags::MULTI_RECV) => (Buffers::default(), Some(own.into_single())),
+            None => (own, None),
+        };
+        if self.machine.has_resumed() {
+            // Peers that waited for room go on.
+            self.settle();
+        }
+        taken
     }
 
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
@@ -557,9 +609,17 @@ impl State {
     ///
     /// It waits only while completions of earlier sends are unread, so that the application has to
     /// come back, and only behind posts in quick succession. Whatever makes progress writes it.
-    pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64) {
-        let Self { machine, connections, auto, .. } = self;
+    ///
+    /// With FI_MORE, it waits for the next post without, or for whatever makes progress.
+    pub(super) fn flush_or_defer(&mut self, ep: EpId, len: u64, more: bool) {
+        let Self { machine, connections, auto, alarm, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
+        if more && !*auto && connection.deferred < DEFER_COUNT {
+            connection.deferred += 1;
+            // Nobody may come, and somebody else sleep.
+            alarm.set(Some(now().after(MORE_LIMIT)));
+            return self.enqueue(ep);
+        }
         // Who sleeps would not come back for it.
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
         if len <= DEFER_LEN && !*auto && connection.deferred < DEFER_COUNT && unread() {
@@ -682,6 +742,7 @@ impl State {
     /// Gives the number of bytes, or none when nothing has come.
     fn read(&mut self, ep: EpId) -> Option<usize> {
         let Some(plan) = self.machine.plan_read(ep) else { return Some(0) };
+        self.split();
         let Self { connections, memory, regions, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Some(0) };
         let Some(socket) = &connection.socket else {
@@ -745,6 +806,7 @@ impl State {
             match self.machine.take(ep, rest) {
                 Step::Used(count) => used += count,
                 Step::Place(place) => {
+                    self.split();
                     let mut from = rest;
                     if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
                         for piece in buffers.slices_mut(place.offset, place.len) {
@@ -778,6 +840,7 @@ impl State {
 
     /// Copies messages that the machine kept to receives that were posted since.
     fn deliver(&mut self, ep: EpId) {
+        self.split();
         while let Some((place, bytes)) = self.machine.poll_kept(ep) {
             if let Some(buffers) = memory_of(&mut self.memory, &mut self.regions, place.memory) {
                 let mut rest = bytes;
@@ -788,6 +851,7 @@ impl State {
                 }
             }
             self.machine.delivered(ep);
+            self.split();
         }
     }
 
@@ -817,7 +881,8 @@ impl State {
     }
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
+        self.split();
         while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
@@ -875,6 +940,7 @@ pub(super) struct CqShared {
     id: CqId,
     domain: Arc<Shared>,
     waiter: Waiter,
+    cond: WaitCond,
 }
 
 impl CqShared {
@@ -882,7 +948,7 @@ impl CqShared {
         self.id
     }
 
-    fn notify(&self, machine: &Domain) {
+    pub(super) fn notify(&self, machine: &Domain) {
         if self.waiter.is_armed() && machine.cq_len(self.id) > 0 {
             self.waiter.notify();
         }
@@ -890,16 +956,15 @@ impl CqShared {
 
     fn take(&self, state: &mut State) -> Result<Completion> {
         let (op, done) = state.machine.read_cq(self.id)?;
-        if done.flags.contains(OpFlags::REMOTE_WRITE) {
-            // Peers that waited for room go on.
-            state.settle();
-        }
+        let (buffers, rest) = state.take_completed(op, done.flags, done.buffer);
         Ok(Completion {
             context: done.context,
             flags: done.flags,
             len: done.len as usize,
             data: done.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(done.data),
-            buffers: state.take_memory(op),
+            buffers,
+            offset: done.offset as usize,
+            rest,
             error: None,
         })
     }
@@ -934,18 +999,33 @@ impl CompletionQueueOps for TcpCompletionQueue {
     fn read_error(&self) -> Result<Completion> {
         let mut state = self.0.domain.lock();
         let (op, error) = state.machine.read_cq_error(self.0.id)?;
+        let (buffers, rest) = state.take_completed(op, error.flags, error.buffer);
         Ok(Completion {
             context: error.context,
             flags: error.flags,
             len: error.len as usize,
             data: error.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(error.data),
-            buffers: state.take_memory(op),
+            buffers,
+            offset: error.offset as usize,
+            rest,
             error: Some(error),
         })
     }
 
-    fn sread(&self, timeout: Option<Duration>) -> Result<Completion> {
-        self.0.waiter.sread("fi_cq_sread", timeout, || self.0.take(&mut self.0.domain.lock()))
+    fn sread(&self, threshold: usize, timeout: Option<Duration>) -> Result<Completion> {
+        let threshold = if self.0.cond == WaitCond::Threshold { threshold } else { 0 };
+        let waited = self.0.waiter.sread("fi_cq_sread", timeout, || {
+            let mut state = self.0.domain.lock();
+            if threshold > 1 && !state.machine.cq_satisfies(self.0.id, threshold) {
+                return Err(Error::Empty);
+            }
+            self.0.take(&mut state)
+        });
+        match waited {
+            // The wait is over: what is there will do.
+            Err(Error::Empty) if threshold > 1 => self.0.take(&mut self.0.domain.lock()),
+            other => other,
+        }
     }
 
     fn signal(&self) -> Result<()> {

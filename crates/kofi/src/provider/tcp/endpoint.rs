@@ -11,12 +11,16 @@ use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, R
 
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
+use super::shared_receive::TcpSharedReceive;
 use super::socket;
+use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
-use crate::provider::{CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused};
+use crate::provider::{
+    CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused, SharedReceiveOps,
+};
 use crate::wait::{Source, lock};
 
 pub(super) struct TcpEndpoint {
@@ -36,6 +40,7 @@ struct Bound {
     eq: Option<Arc<EqShared>>,
     cqs: Vec<Arc<dyn CompletionQueueOps>>,
     cntrs: Vec<Arc<dyn CounterOps>>,
+    srx: Option<Arc<dyn SharedReceiveOps>>,
 }
 
 impl TcpEndpoint {
@@ -108,6 +113,25 @@ impl EndpointOps for TcpEndpoint {
         drop(state);
         lock(&self.bound).cntrs.push(cntr.clone());
         Ok(())
+    }
+
+    fn bind_srx(&self, srx: &Arc<dyn SharedReceiveOps>, flags: OpFlags) -> Result<()> {
+        let shared = srx.as_any().downcast_ref::<TcpSharedReceive>();
+        let shared = shared.filter(|shared| shared.belongs_to(&self.domain)).ok_or(Error::Invalid {
+            call: "fi_ep_bind",
+            problem: "the shared receive context belongs to another domain; open one in the endpoint's",
+        })?;
+        self.domain.lock().machine.bind_srx(self.id, shared.id(), flags)?;
+        lock(&self.bound).srx = Some(srx.clone());
+        Ok(())
+    }
+
+    fn min_multi_recv(&self) -> Result<u64> {
+        self.domain.lock().machine.min_multi_recv(self.id)
+    }
+
+    fn set_min_multi_recv(&self, min: u64) -> Result<()> {
+        self.domain.lock().machine.set_min_multi_recv(self.id, min)
     }
 
     fn enable(&self) -> Result<()> {
@@ -211,13 +235,7 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
-        let Receive { mut buffers, flags, context } = receive;
-        if buffers.as_mut_slices().is_none() {
-            let problem = "shared or static memory cannot be received into; give a vector";
-            return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
-        }
-        let post =
-            PostReceive { len: buffers.total_len() as u64, segments: buffers.iter().len(), flags, context };
+        let (post, buffers) = to_post(receive)?;
         let mut state = self.domain.lock();
         let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
         match state.machine.post_receive(self.id, &post) {
@@ -255,7 +273,8 @@ impl EndpointOps for TcpEndpoint {
     fn cancel(&self, context: u64) -> Result<()> {
         let mut state = self.domain.lock();
         state.machine.cancel(self.id, context)?;
-        state.settle_endpoint(self.id);
+        // A shutdown may have waited for it.
+        state.service(self.id);
         Ok(())
     }
 
@@ -304,15 +323,33 @@ impl TcpEndpoint {
         };
         let mut state = self.domain.lock();
         match post(&mut state.machine, self.id, &send) {
-            Err(error) => Err(Refused { error, buffers }),
+            Err(error) => {
+                // fi_msg(3): "all previously delayed calls be flushed when an error is returned".
+                state.flush(self.id);
+                Err(Refused { error, buffers })
+            }
             Ok(op) => {
                 state.remember(op, buffers);
-                state.flush_or_defer(self.id, send.len);
+                state.flush_or_defer(self.id, send.len, flags.contains(OpFlags::MORE));
                 state.settle_endpoint(self.id);
                 Ok(())
             }
         }
     }
+}
+
+/// A receive to be posted, and its memory.
+pub(super) fn to_post(receive: Receive) -> Result<(PostReceive, Buffers), Refused> {
+    let Receive { mut buffers, flags, context } = receive;
+    if buffers.as_mut_slices().is_none() {
+        let problem = "shared or static memory cannot be received into; give a vector";
+        return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
+    }
+    if flags.contains(OpFlags::MULTI_RECV) {
+        buffers.make_divisible();
+    }
+    let (len, segments) = (buffers.total_len() as u64, buffers.iter().len());
+    Ok((PostReceive { len, segments, flags, context }, buffers))
 }
 
 impl Drop for TcpEndpoint {

@@ -17,6 +17,7 @@ mod environment;
 mod memory_region;
 mod offers;
 mod passive_endpoint;
+mod shared_receive;
 mod socket;
 
 /// The provider.

@@ -116,7 +116,13 @@ fn info(
     hints: &kofi_core::Hints,
 ) -> Info {
     let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
-    let target = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let target = Caps::MSG
+        | Caps::RECV
+        | Caps::MULTI_RECV
+        | Caps::RMA
+        | Caps::REMOTE_READ
+        | Caps::REMOTE_WRITE
+        | Caps::RMA_EVENT;
     let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
     let order = Order::SAS
         | Order::RAR
@@ -146,7 +152,8 @@ fn info(
                 | OpFlags::INJECT_COMPLETE
                 | OpFlags::TRANSMIT_COMPLETE
                 | OpFlags::DELIVERY_COMPLETE
-                | OpFlags::COMMIT_COMPLETE,
+                | OpFlags::COMMIT_COMPLETE
+                | OpFlags::MATCH_COMPLETE,
             msg_order: order,
             comp_order: Order::STRICT,
             inject_size: INJECT_SIZE,
@@ -158,7 +165,7 @@ fn info(
         rx_attr: RxAttr {
             caps: target,
             mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION,
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
             msg_order: order,
             comp_order: Order::STRICT,
             total_buffered_recv: BUFFERED,
@@ -195,6 +202,7 @@ fn info(
             rx_ctx_cnt: 65536,
             max_ep_tx_ctx: 1,
             max_ep_rx_ctx: 1,
+            max_ep_srx_ctx: 65536,
             caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
             ..DomainAttr::default()
         },
