@@ -450,5 +450,5 @@ void kapi_infos_exit(void)
 	long left = atomic_long_read(&alive);
 
 	if (left)
-		pr_warn("leak: %ld infos that nobody gave to kfi_freeinfo\n", left);
+		pr_warn("LEAK: %ld infos that nobody gave to kfi_freeinfo\n", left);
 }

@@ -72,6 +72,9 @@ static ssize_t post_msg(struct kfid_ep *ep, post_fn post,
 
 	if (!msg)
 		return -EINVAL;
+	/* kfabric's number for that is another flag's of the Rust part. */
+	if (flags & KFI_TAGGED_MULTI_RECV)
+		return -KFI_EBADFLAGS;
 	op.context = (uintptr_t)msg->context;
 	op.data = msg->data;
 	error = kapi_memory_in(&op.memory, msg->type, msg->msg_iov, msg->iov_count);

@@ -121,5 +121,5 @@ void kapi_objects_exit(void)
 	}
 	left = atomic_long_read(&alive);
 	if (left)
-		pr_warn("leak: %ld objects of the C faces\n", left);
+		pr_warn("LEAK: %ld objects of the C faces\n", left);
 }

@@ -269,10 +269,10 @@ void kapi_registry_exit(void)
 	struct entry *entry, *next;
 
 	if (kfi_provider_deregister(&kapi_tcp))
-		pr_warn("leak: fabrics of provider tcp are open\n");
+		pr_warn("LEAK: fabrics of provider tcp are open\n");
 	/* Providers' modules need this one: none can be left, if they deregister as they should. */
 	list_for_each_entry_safe(entry, next, &registry, link) {
-		pr_warn("leak: provider %s is registered\n", entry->provider->name);
+		pr_warn("LEAK: provider %s is registered\n", entry->provider->name);
 		list_del(&entry->link);
 		kapi_free(entry);
 	}

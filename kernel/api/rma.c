@@ -80,6 +80,9 @@ static ssize_t post_msg(struct kfid_ep *ep, post_fn post,
 
 	if (!msg || (!msg->rma_iov && msg->rma_iov_count) || msg->rma_iov_count > U32_MAX)
 		return -EINVAL;
+	/* kfabric's number for that is another flag's of the Rust part. */
+	if (flags & KFI_TAGGED_MULTI_RECV)
+		return -KFI_EBADFLAGS;
 	/* The two structures are the same. */
 	BUILD_BUG_ON(sizeof(struct kfi_rma_iov) != sizeof(struct kofi_rma_iov) ||
 		     offsetof(struct kfi_rma_iov, len) != offsetof(struct kofi_rma_iov, len) ||

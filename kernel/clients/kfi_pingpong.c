@@ -36,7 +36,7 @@
 
 static char *role = "client";
 module_param(role, charp, 0444);
-MODULE_PARM_DESC(role, "server or client");
+MODULE_PARM_DESC(role, "server, client, or both: client and server in one machine");
 
 static char *address = "127.0.0.1";
 module_param(address, charp, 0444);
@@ -59,7 +59,6 @@ MODULE_PARM_DESC(iterations, "round trips");
 
 static struct task_struct *task;
 static struct socket *listener;
-static bool server;
 
 static int control_send(struct socket *sock, const void *word, size_t len)
 {
@@ -94,14 +93,14 @@ static void control_limits(struct socket *sock)
 	sock->sk->sk_sndtimeo = msecs_to_jiffies(LINK_TIMEOUT_MS);
 }
 
-static int control_sync(struct socket *sock)
+static int control_sync(struct socket *sock, bool server)
 {
 	if (server)
 		return control_expect(sock, "q", 2) ?: control_send(sock, "a", 2);
 	return control_send(sock, "q", 2) ?: control_expect(sock, "a", 2);
 }
 
-static int control_count(struct socket *sock, uint received)
+static int control_count(struct socket *sock, bool server, uint received)
 {
 	char word[10] = {};
 
@@ -173,14 +172,15 @@ static int receive_one(struct link *link, void *buf, size_t room)
 	return done.len != size ? -EMSGSIZE : (int)kfi_recv(link->ep, buf, room, NULL, 0, NULL);
 }
 
-static int measure(struct link *link, struct socket *control, void *out, void *in, size_t room)
+static int measure(struct link *link, struct socket *control, bool server, void *out, void *in,
+		   size_t room)
 {
 	ktime_t begin;
 	uint i;
 	u64 ns;
 	int ret;
 
-	ret = control_sync(control);
+	ret = control_sync(control, server);
 	begin = ktime_get();
 	for (i = 0; !ret && i < iterations; i++) {
 		if (server)
@@ -191,10 +191,11 @@ static int measure(struct link *link, struct socket *control, void *out, void *i
 	ns = ktime_to_ns(ktime_sub(ktime_get(), begin));
 	if (ret)
 		return ret;
-	ret = control_count(control, iterations);
+	ret = control_count(control, server, iterations);
 	if (!ret)
-		pr_info("%s: %u bytes, %u iterations, %llu ns for each transfer\n", role, size,
-			iterations, div64_u64(ns, 2ULL * iterations));
+		pr_info("%s: %u bytes, %u iterations, %llu ns for each transfer\n",
+			server ? "server" : "client", size, iterations,
+			 div64_u64(ns, 2ULL * iterations));
 	return ret;
 }
 
@@ -219,7 +220,7 @@ static int finish(struct link *link, char *out, const char *in)
 	return 0;
 }
 
-static int run(struct socket *control)
+static int run(struct socket *control, bool server)
 {
 	size_t room = max(size, SMALLEST), len = sizeof(struct sockaddr_storage);
 	struct sockaddr_storage name = {};
@@ -241,15 +242,15 @@ static int run(struct socket *control)
 		ret = control_receive_name(control, &name) ?:
 		      link_open(&link, address, NULL, 0) ?:
 		      link_connect(&link, &name, in, room);
-	ret = ret ?: measure(&link, control, out, in, room) ?: finish(&link, out, in);
+	ret = ret ?: measure(&link, control, server, out, in, room) ?: finish(&link, out, in);
 	link_close(&link);
 out:
 	kvfree(out);
 	kvfree(in);
 	if (ret)
-		pr_err("%s failed: %s\n", role, kfi_strerror(ret));
+		pr_err("%s failed: %s\n", server ? "server" : "client", kfi_strerror(ret));
 	else
-		pr_info("%s: ok\n", role);
+		pr_info("%s: ok\n", server ? "server" : "client");
 	/* Numbers above 255 are ours: nobody else must see them. */
 	return ret <= -KFI_EOTHER ? -EIO : ret;
 }
@@ -264,7 +265,7 @@ static int serve(void *unused)
 			msleep(20);
 			continue;
 		}
-		run(control);
+		run(control, true);
 		sock_release(control);
 		break;
 	}
@@ -282,25 +283,14 @@ static int control_open(struct socket **sock, struct sockaddr_storage *addr, int
 				sock);
 }
 
-static int __init pingpong_init(void)
+static int start_server(void)
 {
 	struct sockaddr_storage addr;
-	struct socket *control = NULL;
 	int ret, len;
 
-	server = !strcmp(role, "server");
-	if ((!server && strcmp(role, "client")) || size > LARGEST || !iterations)
-		return -EINVAL;
-	ret = control_open(&control, &addr, &len);
+	ret = control_open(&listener, &addr, &len);
 	if (ret)
 		return ret;
-	if (!server) {
-		ret = kernel_connect(control, (struct sockaddr *)&addr, len, 0) ?: run(control);
-		sock_release(control);
-		return ret;
-	}
-
-	listener = control;
 	sock_set_reuseaddr(listener->sk);
 	ret = kernel_bind(listener, (struct sockaddr *)&addr, len) ?: kernel_listen(listener, 1);
 	if (!ret) {
@@ -314,12 +304,52 @@ static int __init pingpong_init(void)
 	return ret;
 }
 
-static void __exit pingpong_exit(void)
+static void stop_server(void)
 {
-	if (!server)
-		return;
 	kthread_stop(task);
 	sock_release(listener);
+}
+
+static int run_client(void)
+{
+	struct sockaddr_storage addr;
+	struct socket *control;
+	int ret, len;
+
+	ret = control_open(&control, &addr, &len);
+	if (ret)
+		return ret;
+	ret = kernel_connect(control, (struct sockaddr *)&addr, len, 0) ?: run(control, false);
+	sock_release(control);
+	return ret;
+}
+
+static bool has_server(void)
+{
+	return strcmp(role, "client");
+}
+
+static int __init pingpong_init(void)
+{
+	bool client = strcmp(role, "server");
+	int ret = 0;
+
+	if ((client && has_server() && strcmp(role, "both")) || size > LARGEST || !iterations)
+		return -EINVAL;
+	if (has_server())
+		ret = start_server();
+	if (ret || !client)
+		return ret;
+	ret = run_client();
+	if (ret && has_server())
+		stop_server();
+	return ret;
+}
+
+static void __exit pingpong_exit(void)
+{
+	if (has_server())
+		stop_server();
 }
 
 module_init(pingpong_init);
