@@ -6,12 +6,10 @@
  * has been given to somebody else. Therefore the memory of the last closed objects is kept, with
  * tables in which nothing is there: who closes or uses one of them again gets an error.
  */
-#define pr_fmt(fmt) "kofi: " fmt
-
-#include <linux/printk.h>
-#include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 
+#include "../shim/shim.h"
 #include "api.h"
 
 #define GRAVES 256
@@ -20,26 +18,23 @@ static DEFINE_SPINLOCK(graves_lock);
 static void *graves[GRAVES];
 static unsigned int next_grave;
 
-static atomic_long_t alive = ATOMIC_LONG_INIT(0);
-
 /*
- * Zeroed memory of an object, or of what a call needs. NOIO, as tasks that write memory out are
- * clients, too.
+ * Zeroed memory of an object, or of what a call needs: the module's, with its account, and its
+ * failures on demand.
  */
 void *kapi_alloc(size_t size)
 {
-	void *memory = kzalloc(size, GFP_NOIO);
+	void *memory = kofi_shim_alloc(size, __alignof__(u64));
 
 	if (memory)
-		atomic_long_inc(&alive);
+		memset(memory, 0, size);
 	return memory;
 }
 
 void kapi_free(void *memory)
 {
 	if (memory)
-		atomic_long_dec(&alive);
-	kfree(memory);
+		kofi_shim_free(memory, __alignof__(u64));
 }
 
 void kapi_init(struct kfid *fid, size_t fclass, struct kfi_ops *ops, void *context)
@@ -113,13 +108,9 @@ void kapi_retire(struct kfid *fid, void *memory)
 void kapi_objects_exit(void)
 {
 	unsigned int i;
-	long left;
 
 	for (i = 0; i < GRAVES; i++) {
 		kapi_free(graves[i]);
 		graves[i] = NULL;
 	}
-	left = atomic_long_read(&alive);
-	if (left)
-		pr_warn("LEAK: %ld objects of the C faces\n", left);
 }
