@@ -38,8 +38,8 @@ selftest run=kernel addr=::1 || failed=1
 selftest run=memory || failed=1
 
 # Two network namespaces, joined by a pair of interfaces: the server's is that of who loads its module.
-if insmod veth.ko 2>/dev/null; then
-	ip link add veth0 type veth
+if [ -x ./ip ] && insmod veth.ko; then
+	./ip link add veth0 type veth peer name veth1
 	ip addr add 10.77.0.1/24 dev veth0
 	ip link set veth0 up
 	unshare -n sh -c '
@@ -51,7 +51,7 @@ if insmod veth.ko 2>/dev/null; then
 		insmod kofi_selftest.ko run=server addr=10.77.0.2' &
 	pid=$!
 	while [ ! -e /tmp/made ]; do usleep 100000; done
-	ip link set veth1 netns $pid
+	./ip link set veth1 netns $pid
 	touch /tmp/moved
 	n=0
 	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
@@ -65,7 +65,7 @@ if insmod veth.ko 2>/dev/null; then
 	say $? "a listener is in its own namespace only"
 	wait $pid
 	rmmod kofi_selftest
-	ip link del veth0
+	./ip link del veth0
 fi
 
 # Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.
