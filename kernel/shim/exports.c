@@ -3,7 +3,7 @@
 #include <linux/export.h>
 #include <linux/module.h>
 #include <linux/uio.h>
-#include "../include-private/kofi_kernel.h"
+#include "shim.h"
 
 EXPORT_SYMBOL_GPL(kofi_cancel);
 EXPORT_SYMBOL_GPL(kofi_cntr_add);
@@ -73,3 +73,5 @@ EXPORT_SYMBOL_GPL(kofi_wait);
 EXPORT_SYMBOL_GPL(kofi_wait_close);
 EXPORT_SYMBOL_GPL(kofi_wait_open);
 EXPORT_SYMBOL_GPL(kofi_write);
+EXPORT_SYMBOL_GPL(kofi_test_allocations_made);
+EXPORT_SYMBOL_GPL(kofi_test_fail_nth);

@@ -25,10 +25,6 @@ static bool track_allocations;
 module_param(track_allocations, bool, 0444);
 MODULE_PARM_DESC(track_allocations, "remember who made each allocation, for the report of leaks");
 
-static unsigned int fail_every;
-module_param(fail_every, uint, 0644);
-MODULE_PARM_DESC(fail_every, "for tests: every so many-th allocation fails");
-
 /* Ahead of each allocation when these are tracked. */
 struct kofi_block {
 	struct list_head node;
@@ -37,7 +33,10 @@ struct kofi_block {
 };
 
 static atomic_long_t allocations = ATOMIC_LONG_INIT(0);
-static atomic_t asked = ATOMIC_INIT(0);
+static atomic_long_t made = ATOMIC_LONG_INIT(0);
+/* For tests: so many allocations until one fails; 0 or less: none will. */
+static atomic_t until_failure = ATOMIC_INIT(0);
+static bool has_failed;
 static LIST_HEAD(blocks);
 static DEFINE_SPINLOCK(blocks_lock);
 
@@ -55,10 +54,13 @@ static size_t ahead(size_t align)
 void *kofi_shim_alloc(size_t size, size_t align)
 {
 	size_t front = ahead(align), all = size + front;
-	unsigned int every = READ_ONCE(fail_every);
 	void *memory;
 
-	if (all < size || (every && (unsigned int)atomic_inc_return(&asked) % every == 0))
+	if (unlikely(atomic_read(&until_failure) > 0) && atomic_dec_return(&until_failure) == 0) {
+		has_failed = true;
+		return NULL;
+	}
+	if (all < size)
 		return NULL;
 	/* kmalloc aligns naturally only what has a power of two as size. */
 	if (align > ARCH_KMALLOC_MINALIGN)
@@ -67,6 +69,7 @@ void *kofi_shim_alloc(size_t size, size_t align)
 	if (!memory)
 		return NULL;
 	atomic_long_inc(&allocations);
+	atomic_long_inc(&made);
 	if (front) {
 		struct kofi_block *block = memory + front - sizeof(*block);
 
@@ -99,6 +102,21 @@ void kofi_shim_free(void *memory, size_t align)
 long kofi_shim_allocations(void)
 {
 	return atomic_long_read(&allocations);
+}
+
+long kofi_test_allocations_made(void)
+{
+	return atomic_long_read(&made);
+}
+
+bool kofi_test_fail_nth(unsigned int nth)
+{
+	bool failed = has_failed;
+
+	atomic_set(&until_failure, nth);
+	if (nth)
+		has_failed = false;
+	return failed;
 }
 
 void kofi_shim_count(unsigned int class, int by)

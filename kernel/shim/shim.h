@@ -19,6 +19,10 @@ extern void *kofi_shim_alloc(size_t size, size_t align);
 extern void kofi_shim_free(void *memory, size_t align);
 /* Allocations that are alive. */
 extern long kofi_shim_allocations(void);
+/* Allocations that were ever made: for tests. */
+extern long kofi_test_allocations_made(void);
+/* For tests: the nth allocation from now on fails; 0: none. Gives whether the last one asked for has failed. */
+extern bool kofi_test_fail_nth(unsigned int nth);
 /* A line for each leaked allocation, and one for each class of objects that are open. Gives their number. */
 extern long kofi_shim_report_leaks(void);
 /* An object of a class was opened (1) or closed (-1). */

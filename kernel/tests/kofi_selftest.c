@@ -18,6 +18,7 @@
 #include <linux/inet.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -32,6 +33,9 @@ static ushort port = 7471;
 module_param(port, ushort, 0444);
 static uint rounds = 200;
 module_param(rounds, uint, 0444);
+static bool hostile;
+module_param(hostile, bool, 0444);
+MODULE_PARM_DESC(hostile, "peers of the server may break off at any time");
 
 #define BIG		(1 << 20)
 #define TIMEOUT		20000
@@ -39,6 +43,12 @@ module_param(rounds, uint, 0444);
 struct region {
 	u64 key, base, len;
 };
+
+/* Of kofi.ko, for tests. */
+extern long kofi_test_allocations_made(void);
+/* The nth allocation from now on fails; 0: none. Gives whether the last one asked for has failed. */
+extern bool kofi_test_fail_nth(unsigned int nth);
+static unsigned int nth;
 
 /* Says what failed, and where. */
 #define want(condition) ({ bool _ok = (condition); if (!_ok) { pr_err("line %d: %s\n", __LINE__, #condition); error = -EPROTO; goto out; } })
@@ -229,7 +239,17 @@ static int serve_connection(struct side *s, const char *command, struct kofi_inf
 	} else {
 		must(kofi_ep_accept(s->ep, "hello", 5));
 	}
-	must(expect(s, KOFI_CONNECTED, &byte, 1, NULL));
+	error = expect(s, KOFI_CONNECTED, &byte, 1, NULL);
+	if (error == -KOFI_EAVAIL && hostile) {
+		struct kofi_eq_error gone = {};
+
+		/* It was gone before it could be answered. */
+		want_is(kofi_eq_readerr(s->eq, &gone, 0), 1);
+		error = 0;
+		goto out;
+	}
+	if (error)
+		goto out;
 	for (;;) {
 		must(kofi_wait(s->set, TIMEOUT));
 		got = kofi_cq_read(s->cq, &entry, 1);
@@ -237,9 +257,15 @@ static int serve_connection(struct side *s, const char *command, struct kofi_inf
 			if (entry.flags & KOFI_RECV) {
 				messages++;
 				memcpy(s->tx, s->rx, entry.len);
-				must(post(s, kofi_send, s->tx, entry.len, 2));
+				error = post(s, kofi_send, s->tx, entry.len, 2);
+				if (error == -ESHUTDOWN && hostile)
+					continue;
+				must(error);
 			} else {
-				must(post(s, kofi_recv, s->rx, BIG, 1));
+				error = post(s, kofi_recv, s->rx, BIG, 1);
+				if (error == -ESHUTDOWN && hostile)
+					continue;
+				must(error);
 				if (closing && messages == 1) {
 					closing = false;
 					must(kofi_ep_shutdown(s->ep, 0));
@@ -287,8 +313,9 @@ static int server(void *unused)
 		ssize_t got = kofi_eq_sread(requests, &event, command, sizeof(command) - 1, 0, 60000, KOFI_TIME_MS);
 
 		if (got < 0) {
-			pr_err("no connection request: %zd\n", got);
-			error = got;
+			error = signal_pending(current) ? -EINTR : got;
+			if (error != -EINTR)
+				pr_err("no connection request: %zd\n", got);
 			break;
 		}
 		want(event.event == KOFI_CONNREQ && event.fid == 0xCafeBabe && event.info && event.info->handle);
@@ -761,6 +788,113 @@ out:
 	return error;
 }
 
+/* Listeners close whatever waits: those that asked are refused. */
+static int test_listener_close(void)
+{
+	enum { CLIENTS = 3 };
+	struct kofi_pep *pep = NULL;
+	struct kofi_event event;
+	struct side s, clients[CLIENTS];
+	u64 taken = 0;
+	u8 byte;
+	int error, i, opened = 0;
+
+	error = open_side(&s, true);
+	if (error)
+		goto out;
+	must(kofi_pep_open(s.fabric, s.info, 7, &pep));
+	must(kofi_pep_bind_eq(pep, s.eq, 0));
+	must(kofi_pep_listen(pep));
+	for (; opened < CLIENTS; opened++) {
+		error = open_side(&clients[opened], false);
+		if (error)
+			goto out;
+		error = open_connection(&clients[opened], clients[opened].info, false);
+		if (error)
+			goto out;
+		must(kofi_ep_connect(clients[opened].ep, NULL, 0, "x", 1));
+	}
+	/* One is read; the others are not. */
+	want_is(kofi_eq_sread(s.eq, &event, &byte, 1, 0, TIMEOUT, 0), 1);
+	taken = event.info->handle;
+	kofi_freeinfo(event.info);
+	want_is(kofi_eq_sread(s.eq, &event, &byte, 1, 0, TIMEOUT, KOFI_PEEK), 1);
+	want(!event.info);
+	must(kofi_pep_close(pep));
+	pep = NULL;
+	want_is(kofi_eq_read(s.eq, &event, &byte, 1, 0, 0), -EAGAIN);
+	/* What was read is still good. */
+	must(kofi_pep_reject(NULL, s.fabric, taken, "late", 4));
+	for (i = 0; i < CLIENTS; i++) {
+		struct kofi_eq_error failure = {};
+
+		want_is(kofi_eq_sread(clients[i].eq, &event, &byte, 1, 0, TIMEOUT, 0), -KOFI_EAVAIL);
+		want_is(kofi_eq_readerr(clients[i].eq, &failure, 0), 1);
+		want(failure.err == ECONNREFUSED || failure.err == ECONNRESET);
+	}
+out:
+	if (pep)
+		kofi_pep_close(pep);
+	for (i = 0; i < opened; i++)
+		close_side(&clients[i]);
+	close_side(&s);
+	return error;
+}
+
+/* A buffer for several messages, and no memory once all is set up. */
+static int test_multi_recv(void)
+{
+	struct side server, client;
+	struct kofi_pep *pep = NULL;
+	struct kofi_event event = {};
+	struct kofi_cq_entry entry;
+	struct kvec vec;
+	struct kofi_op op = { .memory = { KOFI_KVEC, 1, &vec }, .context = 9, .flags = KOFI_MULTI_RECV | KOFI_COMPLETION };
+	long allocations = 0;
+	u8 byte;
+	size_t i, at = 0;
+	int error, other = open_side(&client, false);
+
+	error = open_side(&server, true) ?: other;
+	if (error)
+		goto out;
+	must(kofi_pep_open(server.fabric, server.info, 7, &pep));
+	must(kofi_pep_bind_eq(pep, server.eq, 0));
+	must(kofi_pep_listen(pep));
+	error = open_connection(&client, client.info, false);
+	if (error)
+		goto out;
+	must(kofi_ep_connect(client.ep, NULL, 0, NULL, 0));
+	want_is(kofi_eq_sread(server.eq, &event, &byte, 1, 0, TIMEOUT, 0), 0);
+	error = open_connection(&server, event.info, false);
+	kofi_freeinfo(event.info);
+	if (error)
+		goto out;
+	vec = (struct kvec){ server.rx, 100000 };
+	must(kofi_recv(server.ep, &op));
+	must(kofi_ep_accept(server.ep, NULL, 0));
+	must(expect(&server, KOFI_CONNECTED, &byte, 1, NULL));
+	must(expect(&client, KOFI_CONNECTED, &byte, 1, NULL));
+	for (i = 0; i < 10; i++) {
+		pattern(client.tx, 1000 + i, i);
+		must(post(&client, kofi_send, client.tx, 1000 + i, 2));
+		must(completed(&client, &entry));
+		must(completed(&server, &entry));
+		want(entry.context == 9 && entry.len == 1000 + i && entry.buf == (u64)(unsigned long)(server.rx + at));
+		want(!memcmp(client.tx, server.rx + at, 1000 + i));
+		at += entry.len;
+		if (i == 4)
+			allocations = kofi_test_allocations_made();
+	}
+	want_is(kofi_test_allocations_made(), allocations);
+out:
+	if (pep)
+		kofi_pep_close(pep);
+	close_side(&client);
+	close_side(&server);
+	return error;
+}
+
 static int local(void)
 {
 	int error = report("wrong uses", test_wrong_uses());
@@ -769,13 +903,95 @@ static int local(void)
 	error = report("handler", test_handler()) ?: error;
 	error = report("kthread_stop", test_kthread_stop()) ?: error;
 	error = report("refused", test_refused()) ?: error;
+	error = report("listener closed under requests", test_listener_close()) ?: error;
+	error = report("messages in one buffer, without memory", test_multi_recv()) ?: error;
 	return error;
+}
+
+/*
+ * A connection from start to end, in which one allocation fails: the first, the second, and so on until none is left to fail. Whatever
+ * is refused is refused in good order: what was opened can be closed, and nothing is left.
+ */
+static int one_without_memory(void)
+{
+	struct side server, client;
+	struct kofi_pep *pep = NULL;
+	struct kofi_event event = {};
+	struct kofi_cq_entry entry;
+	int error, other = open_side(&client, false);
+	u8 byte;
+
+	error = open_side(&server, true) ?: other;
+	if (error)
+		goto out;
+	/* From here on allocations may fail: getinfo's own are not for this, see ARCHITECTURE.md. */
+	kofi_test_fail_nth(nth);
+	error = kofi_pep_open(server.fabric, server.info, 7, &pep);
+	if (!error)
+		error = kofi_pep_bind_eq(pep, server.eq, 0);
+	if (!error)
+		error = kofi_pep_listen(pep);
+	if (!error)
+		error = open_connection(&client, client.info, true);
+	if (!error)
+		error = kofi_ep_connect(client.ep, NULL, 0, "x", 1);
+	if (!error) {
+		ssize_t got = kofi_eq_sread(server.eq, &event, &byte, 1, 0, 300, 0);
+
+		/* Reading again takes it, after there was no memory to. */
+		if (got == -ENOMEM)
+			got = kofi_eq_sread(server.eq, &event, &byte, 1, 0, 300, 0);
+		error = got < 0 ? got : 0;
+	}
+	if (!error)
+		error = open_connection(&server, event.info, true);
+	if (event.info)
+		kofi_freeinfo(event.info);
+	if (!error)
+		error = post(&server, kofi_recv, server.rx, BIG, 1);
+	if (!error)
+		error = kofi_ep_accept(server.ep, "y", 1);
+	if (!error)
+		error = kofi_eq_sread(client.eq, &event, &byte, 1, 0, 300, 0) == 1 ? 0 : -EIO;
+	if (!error)
+		error = post(&client, kofi_send, client.tx, BIG, 2);
+	if (!error)
+		error = kofi_cq_sread(server.cq, &entry, 1, 300) == 1 ? 0 : -EIO;
+out:
+	kofi_test_fail_nth(0);
+	if (pep)
+		kofi_pep_close(pep);
+	close_side(&client);
+	close_side(&server);
+	return error;
+}
+
+static int memory(void)
+{
+	int failures = 0, good = 0;
+
+	for (nth = 1; nth < 400 && good < 3; nth++) {
+		if (one_without_memory()) {
+			failures++;
+			good = 0;
+		} else {
+			/* What failed was not needed; or there was nothing left to fail. */
+			good = kofi_test_fail_nth(0) ? 0 : good + 1;
+		}
+	}
+	pr_info("%d of %u allocations are needed\n", failures, nth);
+	return failures > 10 && good == 3 ? 0 : -EPROTO;
 }
 
 static int __init selftest_init(void)
 {
-	if (!strcmp(run, "server"))
-		return report("server", server(NULL));
+	if (!strcmp(run, "server")) {
+		int error = server(NULL);
+
+		return error == -EINTR ? error : report("server", error);
+	}
+	if (!strcmp(run, "memory"))
+		return report("allocations that fail", memory());
 	if (!strcmp(run, "client"))
 		return report("client", client());
 	if (!strcmp(run, "kernel"))

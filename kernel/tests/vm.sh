@@ -35,6 +35,63 @@ selftest run=local || failed=1
 selftest run=kernel || failed=1
 selftest run=kernel addr=::1 || failed=1
 
+selftest run=memory || failed=1
+
+# Two network namespaces, joined by a pair of interfaces: the server's is that of who loads its module.
+if [ -x ./ip ] && insmod veth.ko; then
+	./ip link add veth0 type veth peer name veth1
+	ip addr add 10.77.0.1/24 dev veth0
+	ip link set veth0 up
+	unshare -n sh -c '
+		ip link set lo up
+		touch /tmp/made
+		while [ ! -e /tmp/moved ]; do usleep 100000; done
+		ip addr add 10.77.0.2/24 dev veth1
+		ip link set veth1 up
+		insmod kofi_selftest.ko run=server addr=10.77.0.2' &
+	pid=$!
+	while [ ! -e /tmp/made ]; do usleep 100000; done
+	./ip link set veth1 netns $pid
+	touch /tmp/moved
+	n=0
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+		n=$((n + 1))
+		usleep 100000
+	done
+	./peer client 10.77.0.2 7471
+	say $? "stock client in another network namespace"
+	# Nothing listens here.
+	! grep -q ":1D2F .* 0A " /proc/net/tcp
+	say $? "a listener is in its own namespace only"
+	wait $pid
+	rmmod kofi_selftest
+	./ip link del veth0
+fi
+
+# Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.
+echo 500 > /sys/module/kofi/parameters/handshake_timeout
+selftest run=server hostile=1 &
+listens
+./hostile 127.0.0.1 7471
+say $? "hostile peers"
+rmmod kofi 2>/dev/null
+[ $? != 0 ]
+say $? "the module cannot be removed under a fabric"
+./peer client 127.0.0.1 7471
+say $? "stock client after hostile ones"
+wait
+echo 10000 > /sys/module/kofi/parameters/handshake_timeout
+
+# A signal ends what waits.
+insmod kofi_selftest.ko run=server 2>/dev/null &
+pid=$!
+listens
+kill -TERM $pid
+wait $pid
+[ $? != 0 ]
+say $? "a signal ends a blocking read"
+rmmod kofi_selftest 2>/dev/null
+
 # A stock libfabric on the other side.
 selftest run=server rounds=20 &
 listens

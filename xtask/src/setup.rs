@@ -100,12 +100,12 @@ pub(crate) const KERNEL_BUILD: Tool = Tool {
 
 pub(crate) const MACHINE: Tool = Tool {
     what: "virtual machines",
-    packages: &["qemu-system-x86", "busybox-static", "cpio"],
+    packages: &["qemu-system-x86", "busybox-static", "cpio", "iproute2", "xz-utils"],
     program: None,
-    otherwise: "install QEMU, a static busybox in /bin and cpio",
+    otherwise: "install QEMU, a static busybox in /bin, cpio and iproute2",
     missing: || {
         let busybox = || (!Path::new("/bin/busybox").exists()).then(|| "there is no /bin/busybox".to_owned());
-        ["qemu-system-x86_64", "cpio", "gzip"].into_iter().find_map(not_on_path).or_else(busybox)
+        ["qemu-system-x86_64", "cpio", "gzip", "ip"].into_iter().find_map(not_on_path).or_else(busybox)
     },
 };
 

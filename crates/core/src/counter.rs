@@ -3,6 +3,7 @@
 
 use crate::domain::Domain;
 use crate::endpoint::{Endpoint, EpId};
+use crate::error::text;
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
 use crate::slab::Key;
@@ -123,7 +124,7 @@ impl Domain {
         const CALL: &str = "fi_close";
         let bound = self.counters.get(cntr.0).ok_or(Error::Stale { call: CALL, object: "counter" })?;
         if bound.bindings > 0 {
-            let users = alloc::format!("{} kinds of operations of endpoints", bound.bindings);
+            let users = text(format_args!("{} kinds of operations of endpoints", bound.bindings));
             return Err(Error::Busy { call: CALL, object: "counter", users });
         }
         self.counters.remove(cntr.0);

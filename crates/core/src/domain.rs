@@ -23,12 +23,12 @@
 //! region until it is closed.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
 use crate::counter::Bound;
 use crate::endpoint::{Binding, Endpoint, EndpointAttr, EpId, Incoming, Origin, State};
+use crate::error::text;
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
 use crate::memory::Regions;
@@ -90,13 +90,13 @@ impl Domain {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
-                users: format!(
+                users: text(format_args!(
                     "{} endpoints, {shared} shared receive contexts, {} completion queues, {counters} counters \
                      and {} memory regions",
                     self.endpoints.len(),
                     self.queues.len(),
                     self.regions.len()
-                ),
+                )),
             });
         }
         Ok(())
@@ -125,7 +125,7 @@ impl Domain {
             return Err(Error::Busy {
                 call: CALL,
                 object: "completion queue",
-                users: format!("{} directions of endpoints and contexts", queue.bindings),
+                users: text(format_args!("{} directions of endpoints and contexts", queue.bindings)),
             });
         }
         if let Some(mut queue) = self.queues.remove(cq.0) {

@@ -2,10 +2,10 @@
 //! The event queue (`fi_eq(3)`): bounded, in one order, with room kept for each bound endpoint.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec::Vec;
 
 use crate::attr::EqAttr;
+use crate::error::text;
 use crate::flags::OpFlags;
 use crate::passive_endpoint::RequestId;
 use crate::{Error, Reason, Result, SocketAddr};
@@ -170,7 +170,10 @@ impl EventQueue {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "event queue",
-                users: format!("{} endpoints and {} passive endpoints", self.endpoints, self.passive),
+                users: text(format_args!(
+                    "{} endpoints and {} passive endpoints",
+                    self.endpoints, self.passive
+                )),
             });
         }
         Ok(())

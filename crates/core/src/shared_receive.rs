@@ -10,11 +10,11 @@
 //! invariant holds: while receives are posted, no endpoint waits for one.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 
 use crate::completion_queue::CqId;
 use crate::domain::Domain;
 use crate::endpoint::{Binding, EpId};
+use crate::error::text;
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
 use crate::info::RxAttr;
@@ -84,7 +84,7 @@ impl Domain {
         const CALL: &str = "fi_close";
         let bindings = self.srx(CALL, srx)?.bindings;
         if bindings > 0 {
-            let users = format!("{bindings} endpoints");
+            let users = text(format_args!("{bindings} endpoints"));
             return Err(Error::Busy { call: CALL, object: CLASS, users });
         }
         while let Some(shared) = self.shared.get_mut(srx.0)

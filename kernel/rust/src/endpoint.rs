@@ -52,29 +52,31 @@ impl Endpoint {
             0 => Origin::Active,
             handle => Origin::Request(domain.fabric.requests.lock().look(CALL, handle)?),
         };
-        let mut state = domain.lock();
-        let id = state.machine.open_endpoint(fid, attr, origin)?;
-        let made = (|| {
-            state.add_endpoint(id)?;
-            c::share(
-                Self {
-                    domain: domain.clone(),
-                    id,
-                    fid,
-                    source: info.src_addr.get(),
-                    handle: info.handle,
-                    tx_flags: OpFlags::from_bits_retain(info.tx.op_flags),
-                    rx_flags: OpFlags::from_bits_retain(info.rx.op_flags),
-                    eq: Mutex::new(LockClass::Leaf, None)?,
-                    _counted: Counted::new(Class::Endpoint),
-                },
-                "an endpoint",
-            )
-        })();
-        if made.is_err() {
-            state.close(id);
-        }
-        made
+        let eq = Mutex::new(LockClass::Leaf, None)?;
+        let id = {
+            let mut state = domain.lock();
+            let id = state.machine.open_endpoint(fid, attr, origin)?;
+            if let Err(error) = state.add_endpoint(id) {
+                state.close(id);
+                return Err(error);
+            }
+            id
+        };
+        // Without the lock: where there is no memory, what was put together is dropped, and that closes the endpoint.
+        c::share(
+            Self {
+                domain: domain.clone(),
+                id,
+                fid,
+                source: info.src_addr.get(),
+                handle: info.handle,
+                tx_flags: OpFlags::from_bits_retain(info.tx.op_flags),
+                rx_flags: OpFlags::from_bits_retain(info.rx.op_flags),
+                eq,
+                _counted: Counted::new(Class::Endpoint),
+            },
+            "an endpoint",
+        )
     }
 
     fn bind_eq(&self, eq: &Arc<EventQueue>, flags: u64) -> Result<()> {
