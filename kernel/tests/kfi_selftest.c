@@ -784,6 +784,73 @@ static void providers(void)
 	kfi_freeinfo(hints);
 }
 
+/*
+ * The module's own allocations fail, each in turn: what cannot be opened says so, and leaves
+ * nothing behind. Infos, fabrics and domains are not in it: their texts cannot do without memory.
+ */
+
+extern bool kofi_test_fail_nth(unsigned int nth);
+
+static int close_some(struct kfid **fids, size_t count)
+{
+	int ret = 0;
+
+	while (count--)
+		if (fids[count])
+			ret = kfi_close(fids[count]) ?: ret;
+	return ret;
+}
+
+static void without_memory(struct world *w)
+{
+	struct kfi_eq_cm_entry entry;
+	unsigned int nth, wrong = 0;
+	static char region[8];
+	bool failed = true;
+	u32 kind;
+	int ret;
+
+	for (nth = 1; failed && nth < 1000; nth++) {
+		struct kfid_wait *set = NULL;
+		struct kfid_cntr *cntr = NULL;
+		struct kfid_pep *pep = NULL;
+		struct kfid_eq *eq = NULL;
+		struct kfid_cq *cq = NULL;
+		struct kfid_mr *mr = NULL;
+		struct kfid_ep *ep = NULL;
+
+		kofi_test_fail_nth(nth);
+		ret = kfi_eq_open(w->fabric, NULL, &eq, NULL, NULL) ?:
+		      kfi_wait_open(w->fabric, NULL, &set) ?:
+		      kfi_cq_open(w->domain, NULL, &cq, NULL, NULL) ?:
+		      kfi_cntr_open(w->domain, NULL, &cntr, NULL) ?:
+		      kfi_mr_reg(w->domain, region, 8, KFI_REMOTE_READ, 0, 321, 0, &mr, NULL) ?:
+		      kfi_passive_ep(w->fabric, w->info, &pep, NULL) ?:
+		      kfi_pep_bind(pep, &eq->fid, 0) ?:
+		      kfi_endpoint(w->domain, w->info, &ep, NULL) ?:
+		      bind_all(w, ep);
+		if (!ret) {
+			ret = kfi_eq_read(eq, &kind, &entry, sizeof(entry), 0);
+			ret = ret == -EAGAIN ? 0 : ret;
+		}
+		failed = kofi_test_fail_nth(0);
+		if (ret && ret != -ENOMEM) {
+			pr_err("allocation %u: %d\n", nth, ret);
+			wrong++;
+		}
+		ret = close_some((struct kfid *[]) { eq ? &eq->fid : NULL, set ? &set->fid : NULL,
+						     cq ? &cq->fid : NULL, cntr ? &cntr->fid : NULL,
+						     mr ? &mr->fid : NULL, pep ? &pep->fid : NULL,
+						     ep ? &ep->fid : NULL }, 7);
+		if (ret) {
+			pr_err("close after allocation %u: %d\n", nth, ret);
+			wrong++;
+		}
+	}
+	row("allocations that fail", wrong, 0);
+	row("all of them were tried", nth > 10 && !failed, 1);
+}
+
 static void texts(struct world *w)
 {
 	u32 number = KFI_EP_MSG, protocol = KFI_PROTO_SOCK_TCP;
@@ -826,6 +893,7 @@ static int __init selftest_init(void)
 		stops(&w);
 		providers();
 		texts(&w);
+		without_memory(&w);
 	}
 	row("close of everything", world_close(&w), 0);
 	pr_info("%u passed, %u failed\n", passed, failed);
