@@ -24,7 +24,7 @@ struct World {
 /// Runs one input.
 pub fn run(data: &[u8]) {
     let mut script = Script::new(data);
-    let sides = [Side::new(true, &mut script), Side::new(false, &mut script)];
+    let sides = [Side::new(true, true, &mut script), Side::new(false, true, &mut script)];
     let mut world = World { sides, pipes: Default::default(), arrived: Default::default(), tampered: false };
     while !script.is_empty() {
         let what = script.byte();
@@ -109,7 +109,7 @@ impl World {
         let up = |side: &Side| matches!(side.state(), Some(State::Connected | State::Draining));
         if self.sides.iter().all(up) {
             let host = &mut self.sides[0].host;
-            host.domain.end_of_stream(host.ep.unwrap());
+            host.end_of_stream(host.ep.unwrap());
         }
         for _ in 0..3 {
             self.pass(Duration::from_secs(60));

@@ -2,8 +2,14 @@
 //! Inputs to begin with, made from what libfabric put on the wire (`crates/core/tests/data`). They are kept in
 //! `corpus`; `KOFI_SEEDS=write cargo test` in this directory writes them again after a script's meaning changed.
 
+use kofi_core::wire::ByteOrder;
+use kofi_core::wire::header::{self, Header, Kind, MAX_LEN, Segments};
+
 /// A seed: its target, its name, and the input.
 pub type Seed = (&'static str, String, Vec<u8>);
+
+/// A name, what the application does before the peer says the rest, and what the peer says.
+type Stream<'a> = (&'a str, &'a [&'a [u8]], Vec<u8>);
 
 /// The captures with connection messages, and those with records.
 const GREETINGS: [(&str, &str); 2] = [
@@ -92,11 +98,11 @@ pub fn seeds() -> Vec<Seed> {
         let feed = |len| [0, len];
         let receive = |len| [10, 0, len, 1];
         let send = |len, what| [10, 3, len, 1, what];
-        let shutdown: &[u8] = &[10, 7];
+        let shutdown: &[u8] = &[10, 11];
         for (file, capture) in RECORDS {
             let records: Vec<u8> = parts(capture).into_iter().flat_map(|(_, bytes)| bytes).collect();
             let script: [&[u8]; 8] = [
-                &[8],
+                &[8, 0],
                 &receive(24),
                 &feed(39),
                 &send(24, 6),
@@ -114,7 +120,7 @@ pub fn seeds() -> Vec<Seed> {
         let records = parts(RECORDS[0].1).remove(0).1.repeat(3);
         let stream = [&response[..], &records].concat();
         let mut connection = |name, script: &[&[u8]]| {
-            seed("connection", name, input(&[&[&[1u8, 3][..]], script].concat(), &stream));
+            seed("connection", name, input(&[&[&[1u8, 3, 0][..]], script].concat(), &stream));
         };
         connection("shutdown", &[&receive(8), &feed(60), &send(9, 6), shutdown, &feed(20), &receive(3)]);
         connection(
@@ -126,9 +132,65 @@ pub fn seeds() -> Vec<Seed> {
         connection("timeout", &[&receive(8), &[7, 3], &feed(90)]);
         // Many acknowledgements fall due while nothing can be written.
         let stream = [&response[..], &parts(RECORDS[2].1).remove(0).1.repeat(20)].concat();
-        let script = [&[1, 0], &receive(24).repeat(20)[..], &[0, 39, 4, 255, 5, 0, 255]].concat();
+        let script = [&[1, 0, 0], &receive(24).repeat(20)[..], &[0, 39, 4, 255, 5, 0, 255]].concat();
         seed("connection", "many-acks", input(&[&script], &stream));
-        seed("connection", "nack", input(&[&[1, 3], &receive(4), &feed(200)], &greeting("nack")));
+        // Remote memory: what a peer may do with ours, and what it may not; our own accesses; and messages that
+        // come before their receive and are kept.
+        let piece = |addr, len, key| header::Segment { addr, len, key };
+        let segments = |list: &[header::Segment]| Segments::new(list).expect("up to four pieces");
+        let record = |kind, ack, payload: &[u8], len| {
+            let header = Header { kind, ack, commit: false, payload: len };
+            let mut bytes = [0; MAX_LEN];
+            let end = header.emit(ByteOrder::Little, 0, &mut bytes);
+            [&bytes[..end], payload].concat()
+        };
+        let write = |data, ack, list: &[header::Segment]| {
+            let len = list.iter().map(|piece| piece.len).sum();
+            record(Kind::Write { data, segments: segments(list) }, ack, &vec![0xab; len as usize], len)
+        };
+        let read = |list: &[header::Segment]| record(Kind::ReadRequest(segments(list)), false, &[], 0);
+        let response = |len| record(Kind::ReadResponse, false, &vec![0xcd; len], len as u64);
+        let two = [piece(0, 30, 1), piece(290, 10, 1)];
+        let streams: [Stream<'_>; 10] = [
+            ("written", &[], [write(None, true, &two), write(Some(9), false, &two[..1])].concat()),
+            ("read", &[], [read(&two), read(&[piece(0, 300, 2)]), read(&two[1..])].concat()),
+            (
+                "written-and-read",
+                &[],
+                [write(None, false, &two), read(&two), write(None, true, &two)].concat(),
+            ),
+            ("read-only", &[], [read(&[piece(0, 300, 2)]), write(None, false, &[piece(0, 8, 2)])].concat()),
+            ("out-of-range", &[], write(None, false, &[piece(0, 8, 1), piece(295, 6, 1)])),
+            ("no-such-key", &[], read(&[piece(0, 8, 3)])),
+            // Our read of two pieces, our write that is acknowledged, and their answers.
+            (
+                "reads",
+                &[&[10, 9, 1, 5, 40, 1, 7, 9, 1, 0], &[10, 9, 0, 5, 8, 1, 0]],
+                [response(49), response(8)].concat(),
+            ),
+            ("writes", &[&[10, 7, 0, 5, 40, 1, 2, 0], &feed(40)], record(Kind::Ack, false, &[], 0)),
+            // A region is closed in the middle of a write to it.
+            ("closed", &[&feed(70), &[10, 10, 0]], write(None, true, &two)),
+            ("many-writes", &[], write(Some(1), false, &[piece(0, 0, 1)]).repeat(250)),
+        ];
+        for (name, script, stream) in streams {
+            let first = feed(39);
+            let begin: [&[u8]; 2] = [&[1, 3, 0], &first];
+            let later = [20, 100, 255, 255].map(feed);
+            let rest = later.each_ref().map(|feed| &feed[..]);
+            let script = [&begin[..], script, &rest].concat();
+            seed("connection", name, input(&script, &[&greeting("response")[..], &stream].concat()));
+        }
+        let stream = [&greeting("response")[..], &parts(RECORDS[0].1).remove(0).1.repeat(5)].concat();
+        let kept: &[&[u8]] =
+            &[&[1, 3, 2], &feed(255), &receive(4), &[5, 99, 0], &receive(100), &feed(0), &receive(9)];
+        seed("connection", "kept", input(kept, &stream));
+        seed(
+            "connection",
+            "kept-and-ended",
+            input(&[kept, &[&[9, 0], &feed(0), &receive(9)]].concat(), &stream),
+        );
+        seed("connection", "nack", input(&[&[1, 3, 0], &receive(4), &feed(200)], &greeting("nack")));
     }
 
     {
@@ -137,14 +199,14 @@ pub fn seeds() -> Vec<Seed> {
         let receive = |side, len| [act(side), 0, len, 1];
         let send = |side, len, what| [act(side), 3, len, 1, what];
         let mut peer = |name, script: &[&[u8]]| {
-            let plans: &[u8] = &[7, 2];
+            let plans: &[u8] = &[7, 0, 2, 1];
             seed("peer", name, [&[plans, both, both], script].concat().concat());
         };
         peer(
             "messages",
             &[&send(0, 30, 6), &send(0, 5, 9), both, &receive(1, 30), &receive(1, 3), both, both],
         );
-        peer("shutdown", &[&send(1, 40, 4), &[act(1), 7], both, &receive(0, 40), both, both]);
+        peer("shutdown", &[&send(1, 40, 4), &[act(1), 11], both, &receive(0, 40), both, both]);
         peer("pieces", &[&send(0, 200, 14), &receive(1, 100), &[8, 20, 9], &[9, 20, 9], &[8, 100, 9], both]);
         for kind in 0..5 {
             let tamper: &[u8] = &[26, 17, kind, 3];
@@ -168,6 +230,28 @@ pub fn seeds() -> Vec<Seed> {
             ],
         );
         peer("broken", &[&send(0, 50, 6), &[30, 0, 1, 0], both, &receive(1, 9), both]);
+        // Reads and writes of the other's memory, in pieces, in both directions.
+        let put = |side: u8, len, what| [act(side), 7, 0, 0, 10, len, what, 1];
+        let get = |side: u8, len| [act(side), 9, 1, 0, 10, len, 1, 0, 9, 0];
+        peer("written", &[&put(0, 90, 2), &put(0, 40, 4), both, &put(1, 80, 3), both, both]);
+        peer("read", &[&get(0, 90), &get(0, 40), both, &get(1, 80), both, both]);
+        peer(
+            "mixed",
+            &[
+                &put(0, 90, 4),
+                &get(0, 90),
+                &send(0, 30, 6),
+                &[8, 20, 9],
+                &receive(1, 30),
+                both,
+                &get(1, 99),
+                both,
+            ],
+        );
+        peer(
+            "kept",
+            &[&send(0, 30, 6), &send(0, 90, 0), both, both, &receive(1, 20), &receive(1, 99), both, both],
+        );
         peer("late", &[&send(1, 50, 4), both, &[28, 3], &send(0, 10, 0), both]);
     }
 

@@ -107,6 +107,11 @@ static void set_up(struct socket *socket)
 {
 	sock_set_reuseaddr(socket->sk);
 	tcp_sock_set_nodelay(socket->sk);
+	/* A peer whose machine is gone is asked for after 30 s of silence, and taken to be gone 30 s later. */
+	sock_set_keepalive(socket->sk);
+	tcp_sock_set_keepidle(socket->sk, 30);
+	tcp_sock_set_keepintvl(socket->sk, 10);
+	tcp_sock_set_keepcnt(socket->sk, 3);
 	socket->sk->sk_allocation = GFP_NOIO;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 	socket->sk->sk_use_task_frag = false;

@@ -104,6 +104,18 @@ selftest run=client rounds=20
 say $? "kernel client and stock server"
 wait
 
+# And kofi in user space.
+selftest run=server rounds=20 &
+listens
+./kernel_peer client 127.0.0.1:7471
+say $? "kofi client and kernel server"
+wait
+./kernel_peer server 127.0.0.1:7471 &
+listens
+selftest run=client rounds=20
+say $? "kernel client and kofi server"
+wait
+
 rmmod kofi
 say $? "unload"
 i=0

@@ -13,6 +13,9 @@ use std::process::Command;
 use crate::setup::Tool;
 use crate::{process, setup, workspace};
 
+/// The Rust part, which is no member of the workspace.
+pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
+
 /// What it needs. Each kernel is a tool of its own: one that cannot be had is no reason not to test on the other.
 pub(crate) const TOOLS: [&Tool; 4] =
     [&setup::RUST_SOURCE, &setup::STOCK_HEADERS, &setup::KERNEL_BUILD, &setup::MACHINE];
@@ -191,7 +194,7 @@ fn test(only: Option<&str>, verbose: bool) -> Result<(), String> {
         return Err("no kernel to test on: none in /lib/modules has headers and an image in /boot".to_owned());
     }
     let rust = rust_object()?;
-    let peers = [program("peer", &["-lfabric"])?, program("hostile", &[])?];
+    let peers = [program("peer", &["-lfabric"])?, program("hostile", &[])?, kofi_peer()?];
     let (mut passed, mut failed) = (0, 0);
     for kernel in kernels {
         println!("Linux {}", kernel.release);
@@ -213,6 +216,12 @@ fn program(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
     cc.arg(workspace::root().join(format!("kernel/tests/{name}.c"))).args(libraries);
     process::run(&mut cc)?;
     Ok(program)
+}
+
+/// The same as the peer, of kofi itself.
+fn kofi_peer() -> Result<PathBuf, String> {
+    process::run(workspace::cargo().args(["build", "--quiet", "-p", "kofi", "--example", "kernel_peer"]))?;
+    Ok(workspace::target_dir().join("debug/examples/kernel_peer"))
 }
 
 /// Prints a line for each test and each complaint of the kernel. Gives how many passed, and how many failed.

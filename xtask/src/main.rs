@@ -11,6 +11,7 @@ mod kernel;
 mod process;
 mod sanitize;
 mod setup;
+mod shuttle;
 mod sim;
 mod test;
 mod tree;
@@ -34,6 +35,8 @@ enum Command {
     Sim(sim::Options),
     /// Let libFuzzer look for bytes of a peer that break something
     Fuzz(fuzz::Options),
+    /// Check waiting and waking against a model of threads and system calls, in many orders
+    Shuttle(shuttle::Options),
     /// Run the tests with AddressSanitizer
     Sanitize,
     /// Run the tests under valgrind
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Shuttle(options) => shuttle::run(&options),
         Command::Sanitize => sanitize::run(),
         Command::Valgrind => valgrind::run(),
         Command::Freestanding => freestanding::run(),

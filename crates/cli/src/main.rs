@@ -23,6 +23,9 @@ Environment (KOFI_LOG is the command's own, the others are the library's):
   KOFI_HANDSHAKE_TIMEOUT_MS  longest wait of a server for a client's whole request [10000]
   KOFI_DECISION_TIMEOUT_MS   how long a request may wait to be accepted or rejected [0]
   KOFI_SHUTDOWN_TIMEOUT_MS   how long a shutdown tries to deliver what was sent before [5000]
+  KOFI_KEEPALIVE_MS          silence after which a peer is asked for a sign of life [30000]
+  KOFI_PEER_TIMEOUT_MS       how long it may leave that, or what it was sent, unanswered [30000]
+  KOFI_LIVE                  1: the process shows its objects to kofi info --live [0]
   KOFI_LOG                   what stderr tells: off, error, warn, info, debug or trace [warn]
 Times are in milliseconds; 0 is without limit.
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The environment that has a meaning.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 11] = [
     "FI_TCP_IFACE",
     "FI_TCP_PORT_LOW_RANGE",
     "FI_TCP_PORT_HIGH_RANGE",
@@ -20,6 +20,9 @@ const VARIABLES: [&str; 8] = [
     "KOFI_HANDSHAKE_TIMEOUT_MS",
     "KOFI_DECISION_TIMEOUT_MS",
     "KOFI_SHUTDOWN_TIMEOUT_MS",
+    "KOFI_KEEPALIVE_MS",
+    "KOFI_PEER_TIMEOUT_MS",
+    "KOFI_LIVE",
     "KOFI_LOG",
 ];
 
@@ -72,11 +75,17 @@ fn each_command_has_help_with_examples_and_exit_codes() {
         let line = format!("\n  {name} ");
         assert!(help.contains(&line), "{name} is not in\n{help}");
     }
-    let kofi::TimeLimits { connect, handshake, decision, shutdown } = kofi::TimeLimits::default();
-    for (name, limit) in
-        [("CONNECT", connect), ("HANDSHAKE", handshake), ("DECISION", decision), ("SHUTDOWN", shutdown)]
-    {
-        let line = help.lines().find(|line| line.contains(&format!("KOFI_{name}_TIMEOUT_MS"))).unwrap();
+    let kofi::TimeLimits { connect, handshake, decision, shutdown, keepalive, peer } =
+        kofi::TimeLimits::default();
+    for (name, limit) in [
+        ("CONNECT_TIMEOUT", connect),
+        ("HANDSHAKE_TIMEOUT", handshake),
+        ("DECISION_TIMEOUT", decision),
+        ("SHUTDOWN_TIMEOUT", shutdown),
+        ("KEEPALIVE", keepalive),
+        ("PEER_TIMEOUT", peer),
+    ] {
+        let line = help.lines().find(|line| line.contains(&format!("KOFI_{name}_MS"))).unwrap();
         let default = format!("[{}]", limit.unwrap_or_default().as_millis());
         assert!(line.ends_with(&default), "{line} instead of {default}");
     }

@@ -386,6 +386,7 @@ impl Schedule {
             handshake: Some(limit()),
             decision: Some(limit()).filter(|limit| limit.as_millis() > 1),
             shutdown: Some(limit()),
+            ..TimeLimits::default()
         }
     }
 

@@ -4,6 +4,7 @@
 
 use core::fmt;
 
+use crate::count::Of;
 use crate::flags::OpFlags;
 use crate::multi_receive::Part;
 use crate::operation::{List, OpId, Operations};
@@ -65,11 +66,19 @@ impl fmt::Display for CompletionError {
                 let whole = len.saturating_add(overflow);
                 write!(
                     f,
-                    "a message of {whole} bytes for a receive of {len}: {overflow} were lost; post a longer one"
+                    "a message of {} for a receive of {len}: {overflow} lost; post a longer one",
+                    Of(whole, "byte")
                 )
             }
             Errno::ECANCELED if provider_errno != errno.raw() => {
-                write!(f, "canceled, because the connection is over: {}", Errno::from_raw(provider_errno))
+                let cause = Errno::from_raw(provider_errno);
+                write!(
+                    f,
+                    "canceled, because the connection is over ({cause}); its last event says why, connect anew"
+                )
+            }
+            Errno::ECANCELED => {
+                f.write_str("canceled by fi_cancel, or by closing the endpoint; post it anew")
             }
             _ => errno.fmt(f),
         }

@@ -31,7 +31,7 @@ impl Domain {
         endpoint.check_start(CALL, true, data)?;
         let dest = dest.or(endpoint.attr.dest_addr).ok_or(Error::Invalid {
             call: CALL,
-            problem: "no address: neither given here nor in the info's dest_addr",
+            problem: "no address: neither given here nor in the info's dest_addr; give one, or ask getinfo for the peer",
         })?;
         endpoint.tx.greeting = cm::message(CALL, cm::Kind::Request, data)?;
         endpoint.rx.incoming = Incoming::Answer(Assembly::answer());
@@ -98,6 +98,11 @@ impl Domain {
         }
         match endpoint.state {
             State::Connected => {
+                if let Some(reason @ Reason::Transport(_)) = endpoint.rx.ended {
+                    // Nothing can be sent any more.
+                    self.end(ep, reason);
+                    return Ok(());
+                }
                 endpoint.state = State::Draining;
                 endpoint.deadline = Deadline::start(now, endpoint.limits.shutdown);
                 let deadline = endpoint.deadline;
@@ -105,7 +110,9 @@ impl Domain {
                 Ok(())
             }
             State::Draining | State::Disconnected => Ok(()),
-            State::Failed => Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it")),
+            State::Failed => {
+                Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "close it, and use a new endpoint"))
+            }
             _ => Err(endpoint.wrong_state(CALL, Errno::ENOTCONN, "wait for FI_CONNECTED, or close it")),
         }
     }
@@ -120,9 +127,18 @@ impl Domain {
         }
     }
 
-    /// The transport could not be made, or it broke.
+    /// The transport could not be made, or it broke. What had arrived before is still received, as after
+    /// [`end_of_stream`](Self::end_of_stream), unless the application has shut the connection down.
     pub fn transport_failed(&mut self, ep: EpId, errno: Errno) {
-        self.end(ep, Reason::Transport(errno));
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let reason = endpoint.broken_by(errno);
+        endpoint.tx.replies.close();
+        endpoint.rx.unexpected.cut();
+        if endpoint.state == State::Connected && !endpoint.rx.unexpected.is_empty() {
+            endpoint.rx.ended.get_or_insert(reason);
+            return;
+        }
+        self.end(ep, reason);
     }
 
     /// The transport takes nothing any more. What it still gives is read on: the connection is over
@@ -156,7 +172,7 @@ impl Domain {
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, and what it sent before waits for a receive to be posted
+    /// The peer has ended its stream, or the transport broke, and what it sent before waits for a receive to be posted
     /// ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.
@@ -197,6 +213,14 @@ impl Domain {
             let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
             match endpoint.deadline {
                 Some(deadline) if deadline.has_passed(now) => {
+                    // Room in a queue is told of when there is much. One who reads little still reads.
+                    if endpoint.rx.half_closed && endpoint.state == State::Connected {
+                        self.retry(ep);
+                        if self.endpoints.get(ep.0).is_some_and(|endpoint| !endpoint.rx.half_closed) {
+                            continue;
+                        }
+                    }
+                    let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
                     let reason = match endpoint.state {
                         State::Connecting | State::Requested => Reason::ConnectTimeout,
                         State::Accepting => Reason::HandshakeTimeout,
@@ -217,6 +241,7 @@ impl Domain {
         if endpoint.state == State::Accepting {
             endpoint.state = State::Connected;
             endpoint.deadline = None;
+            self.totals.connections += 1;
             self.emit(ep, Event::Connected { data: Vec::new() });
         }
     }
@@ -231,6 +256,7 @@ impl Domain {
         endpoint.rx.incoming = Incoming::Header;
         endpoint.state = State::Connected;
         endpoint.deadline = None;
+        self.totals.connections += 1;
         self.emit(ep, Event::Connected { data });
     }
 
@@ -242,6 +268,8 @@ impl Domain {
             State::Connected | State::Draining => {
                 endpoint.state = State::Disconnected;
                 endpoint.deadline = None;
+                endpoint.reason = Some(reason);
+                self.totals.endings.add(&reason);
                 self.cancel_all(ep, reason.errno());
                 self.emit(ep, Event::Shutdown { reason });
                 self.transport(
@@ -260,6 +288,8 @@ impl Domain {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         endpoint.state = State::Failed;
         endpoint.deadline = None;
+        endpoint.reason = Some(reason);
+        self.totals.endings.add(&reason);
         endpoint.tx.greeting = Vec::new();
         self.cancel_all(ep, reason.errno());
         self.emit(ep, Event::Error { reason, data });

@@ -3,7 +3,6 @@
 
 use crate::domain::Domain;
 use crate::endpoint::{Endpoint, EpId};
-use crate::error::text;
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
 use crate::slab::Key;
@@ -92,7 +91,8 @@ impl Endpoint {
             return Err(Error::Invalid { call: CALL, problem });
         }
         if self.counters.count(flags) {
-            let problem = "a counter is bound for that kind of operation already";
+            let problem =
+                "a counter is bound for that kind of operation already; an endpoint takes one for each";
             return Err(Error::Invalid { call: CALL, problem });
         }
         let mut count = 0;
@@ -124,7 +124,7 @@ impl Domain {
         const CALL: &str = "fi_close";
         let bound = self.counters.get(cntr.0).ok_or(Error::Stale { call: CALL, object: "counter" })?;
         if bound.bindings > 0 {
-            let users = text(format_args!("{} kinds of operations of endpoints", bound.bindings));
+            let users = crate::count::list(&[(bound.bindings, "bound kind of operation")]);
             return Err(Error::Busy { call: CALL, object: "counter", users });
         }
         self.counters.remove(cntr.0);

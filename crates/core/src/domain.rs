@@ -26,9 +26,9 @@ use alloc::collections::VecDeque;
 
 use crate::attr::CqAttr;
 use crate::completion_queue::{Completion, CompletionError, CompletionQueue, CqId};
+use crate::count::list;
 use crate::counter::Bound;
 use crate::endpoint::{Binding, Endpoint, EndpointAttr, EpId, Incoming, Origin, State};
-use crate::error::text;
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
 use crate::memory::Regions;
@@ -36,6 +36,7 @@ use crate::multi_receive::{Part, Split};
 use crate::operation::{Failure, List, OpId, Operation, Operations, Role};
 use crate::shared_receive::SharedReceive;
 use crate::slab::Slab;
+use crate::statistics::Totals;
 use crate::time::{Earliest, Instant, TimeLimits};
 use crate::{Errno, Error, Result, SocketAddr};
 
@@ -63,11 +64,13 @@ pub struct Domain {
     pub(crate) splits: VecDeque<Split>,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
-    events: VecDeque<(Fid, Entry)>,
+    pub(crate) totals: Totals,
+    events: VecDeque<(EpId, Fid, Entry)>,
     transports: VecDeque<(EpId, TransportCommand)>,
     released: List,
     /// Endpoints from this index on may have been resumed.
     pub(crate) resumed: Option<u32>,
+    pub(crate) spare: crate::unexpected::Spare,
 }
 
 /// Events and transport commands that an endpoint can cause before they are polled.
@@ -90,13 +93,13 @@ impl Domain {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "domain",
-                users: text(format_args!(
-                    "{} endpoints, {shared} shared receive contexts, {} completion queues, {counters} counters \
-                     and {} memory regions",
-                    self.endpoints.len(),
-                    self.queues.len(),
-                    self.regions.len()
-                )),
+                users: list(&[
+                    (self.endpoints.len(), "endpoint"),
+                    (shared, "shared receive context"),
+                    (self.queues.len(), "completion queue"),
+                    (counters, "counter"),
+                    (self.regions.len(), "memory region"),
+                ]),
             });
         }
         Ok(())
@@ -125,7 +128,7 @@ impl Domain {
             return Err(Error::Busy {
                 call: CALL,
                 object: "completion queue",
-                users: text(format_args!("{} directions of endpoints and contexts", queue.bindings)),
+                users: list(&[(queue.bindings, "bound direction")]),
             });
         }
         if let Some(mut queue) = self.queues.remove(cq.0) {
@@ -168,9 +171,11 @@ impl Domain {
     }
 
     /// Whether a wait for `threshold` completions is over (`FI_CQ_COND_THRESHOLD`): they are there, or an error
-    /// is among what is.
+    /// is among what is, or peers wait for room and no more may come before something is read.
     pub fn cq_satisfies(&self, cq: CqId, threshold: usize) -> bool {
-        let ready = |queue: &CompletionQueue| queue.entries.len() >= threshold || queue.failures > 0;
+        let ready = |queue: &CompletionQueue| {
+            queue.entries.len() >= threshold || queue.failures > 0 || queue.waited_for
+        };
         self.queues.get(cq.0).is_some_and(ready)
     }
 
@@ -239,9 +244,10 @@ impl Domain {
     pub fn close_endpoint(&mut self, ep: EpId) -> Result<()> {
         self.endpoint("fi_close", ep)?;
         self.cancel_all(ep, Errno::ECANCELED);
-        self.events.retain(|(_, entry)| self.endpoints.get(ep.0).is_none_or(|e| e.fid != entry.fid));
+        self.events.retain(|(id, ..)| *id != ep);
         self.transports.retain(|(id, _)| *id != ep);
         if let Some(endpoint) = self.endpoints.remove(ep.0) {
+            self.totals.closed(&endpoint);
             self.unbind_counters(&endpoint);
             if let Some(srx) = endpoint.rx.srx {
                 self.unbind_srx(ep, srx);
@@ -261,6 +267,26 @@ impl Domain {
     /// -FI_EINVAL when it is closed.
     pub fn state(&self, ep: EpId) -> Result<State> {
         Ok(self.endpoint("state", ep)?.state)
+    }
+
+    /// Whether the endpoint's transport is being made.
+    pub fn is_connecting(&self, ep: EpId) -> bool {
+        self.endpoints.get(ep.0).is_some_and(|endpoint| endpoint.state == State::Connecting)
+    }
+
+    /// Whether an endpoint is connected, with nothing to write or to be copied, and the domain has no
+    /// outputs: nothing is to be asked for after an input.
+    pub fn is_quiet(&self, ep: EpId) -> bool {
+        self.events.is_empty()
+            && self.transports.is_empty()
+            && self.splits.is_empty()
+            && self.released.len() == 0
+            && self.resumed.is_none()
+            && self.endpoints.get(ep.0).is_some_and(|endpoint| {
+                endpoint.state == State::Connected
+                    && endpoint.tx.is_empty()
+                    && endpoint.rx.unexpected.is_empty()
+            })
     }
 
     /// `fi_getpeer`.
@@ -310,6 +336,11 @@ impl Domain {
 
     /// The next event, and the event queue that it is for.
     pub fn poll_event(&mut self) -> Option<(Fid, Entry)> {
+        self.poll_endpoint_event().map(|(_, eq, entry)| (eq, entry))
+    }
+
+    /// The same, with the endpoint that it is about.
+    pub fn poll_endpoint_event(&mut self) -> Option<(EpId, Fid, Entry)> {
         self.events.pop_front()
     }
 
@@ -350,7 +381,7 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get(ep.0)
             && let Some(eq) = endpoint.eq
         {
-            self.events.push_back((eq, Entry { fid: endpoint.fid, event }));
+            self.events.push_back((ep, eq, Entry { fid: endpoint.fid, event }));
         }
     }
 
@@ -367,7 +398,10 @@ impl Domain {
         if !is_remote {
             self.count(ep, flags, failure.is_none());
         }
-        let endpoint = self.endpoints.get(ep.0);
+        let mut endpoint = self.endpoints.get_mut(ep.0);
+        if let (Some(endpoint), Some(failure)) = (&mut endpoint, &failure) {
+            endpoint.traffic.failed(failure.errno);
+        }
         let binding = endpoint.and_then(|endpoint| if is_incoming { endpoint.rx_cq } else { endpoint.tx_cq });
         match role {
             Role::Ordinary => self.report(binding, id, failure),
@@ -431,10 +465,11 @@ impl Domain {
     fn next_pending(&mut self, ep: EpId) -> Option<OpId> {
         let Self { endpoints, ops, .. } = self;
         let endpoint = endpoints.get_mut(ep.0)?;
-        ops.take_first(&mut endpoint.tx.unacked)
+        // What is here in part is older than its like: completions keep the order of posts.
+        (endpoint.rx.take_current())
+            .or_else(|| ops.take_first(&mut endpoint.tx.unacked))
             .or_else(|| ops.take_first(&mut endpoint.tx.reads))
             .or_else(|| ops.take_first(&mut endpoint.tx.queue))
-            .or_else(|| endpoint.rx.take_current())
             .or_else(|| endpoint.rx.unexpected.clear())
             .or_else(|| ops.take_first(&mut endpoint.rx.posted))
     }

@@ -16,7 +16,8 @@ use crate::reason::Reason;
 use crate::rma::Replies;
 use crate::shared_receive::SrxId;
 use crate::slab::Key;
-use crate::time::{Deadline, TimeLimits};
+use crate::statistics::Traffic;
+use crate::time::{Deadline, Instant, TimeLimits};
 use crate::unexpected::Unexpected;
 use crate::wire::cm::Assembly;
 use crate::wire::header::{self, Header};
@@ -31,6 +32,17 @@ impl EpId {
     /// Index into a dense table; used again once the endpoint is closed.
     pub fn index(self) -> usize {
         self.0.index as usize
+    }
+
+    /// A number that no other endpoint of the domain has, nor had: for a driver to mark what it asks
+    /// the system for. The lower half is the index.
+    pub fn bits(self) -> u64 {
+        self.0.bits()
+    }
+
+    /// The endpoint of these [`bits`](Self::bits). It may be closed.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(Key::from_bits(bits))
     }
 }
 
@@ -245,6 +257,11 @@ pub(crate) struct Endpoint {
     pub(crate) order: ByteOrder,
     pub(crate) tx: Transmit,
     pub(crate) rx: Receive,
+    pub(crate) traffic: Traffic,
+    /// Why the connection ended, or came to nothing.
+    pub(crate) reason: Option<Reason>,
+    /// The peer leaves unanswered what it was sent since then.
+    pub(crate) silent_since: Option<Instant>,
 }
 
 impl Endpoint {
@@ -281,6 +298,9 @@ impl Endpoint {
                 have: 0,
                 half_closed: false,
             },
+            traffic: Traffic::default(),
+            reason: None,
+            silent_since: None,
         }
     }
 
@@ -324,7 +344,7 @@ impl Endpoint {
         let problem = if !flags.intersects(directions) {
             "no direction given for a completion queue; pass FI_TRANSMIT, FI_RECV or both"
         } else if (tx && self.tx_cq.is_some()) || (rx && self.rx_cq.is_some()) {
-            "a completion queue is bound for that direction already"
+            "a completion queue is bound for that direction already; an endpoint takes one for each"
         } else {
             if tx {
                 self.tx_cq = Some(binding);
@@ -372,7 +392,13 @@ impl Endpoint {
             State::Failed => {
                 return Err(self.wrong_state(call, Errno::EOPBADSTATE, "close it and use a new endpoint"));
             }
-            _ => return Err(self.wrong_state(call, Errno::EINVAL, "an endpoint connects once in its life")),
+            _ => {
+                return Err(self.wrong_state(
+                    call,
+                    Errno::EINVAL,
+                    "an endpoint connects once in its life: use a new one",
+                ));
+            }
         }
         if active != matches!(self.origin, Origin::Active) {
             let problem = if active {
@@ -386,6 +412,15 @@ impl Endpoint {
         match self.state {
             State::Idle => self.check_bound(call),
             _ => Ok(()),
+        }
+    }
+
+    /// What waited has come further. After the end of the peer's stream the application is receiving what is
+    /// left: the limit for that starts again.
+    pub(crate) fn goes_on_receiving(&mut self) {
+        if self.rx.half_closed && self.state == State::Connected {
+            self.rx.half_closed = false;
+            self.deadline = None;
         }
     }
 

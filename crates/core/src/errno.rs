@@ -99,6 +99,28 @@ errnos! {
 }
 
 impl Errno {
+    /// What to do about an error of the operating system's; empty where nobody knows in general.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::EMFILE => "this process has no file descriptors left; raise RLIMIT_NOFILE",
+            Self::ENFILE => "the system has no file descriptors left; raise fs.file-max",
+            Self::ENOMEM | Self::ENOBUFS => "the system has no memory left for it; close something",
+            Self::EACCES | Self::EPERM => "the system does not permit it; ports below 1024 need a privilege",
+            Self::EADDRINUSE => "another socket has that address; choose another port, or 0 for any",
+            Self::EADDRNOTAVAIL => {
+                "the address belongs to no interface of this host, or all ports to that peer are in use"
+            }
+            Self::ENETDOWN | Self::ENETUNREACH | Self::EHOSTUNREACH | Self::EHOSTDOWN => {
+                "no way leads there now; see ip route, and whether the peer's host is up"
+            }
+            Self::ECONNREFUSED => "nobody listens there; start the server, or see the address and port",
+            Self::ECONNRESET => "the peer's host broke it off; see at the peer whether it crashed",
+            Self::ECONNABORTED | Self::EPIPE => "the connection had ended; connect anew",
+            Self::ETIMEDOUT => "the peer's host does not answer; is it up, and does a firewall drop packets?",
+            _ => "",
+        }
+    }
+
     /// From an operating system's error number; zero and negative numbers, which no system call
     /// reports, become [`Errno::EOTHER`].
     pub const fn from_raw(number: i32) -> Self {

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::attr::EqAttr;
-use crate::error::text;
+use crate::count::list;
 use crate::flags::OpFlags;
 use crate::passive_endpoint::RequestId;
 use crate::{Error, Reason, Result, SocketAddr};
@@ -151,6 +151,21 @@ impl EventQueue {
         self.purge(fid);
     }
 
+    /// Events that wait to be read.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Endpoints that are bound to it.
+    pub fn endpoints(&self) -> usize {
+        self.endpoints
+    }
+
+    /// Passive endpoints that are bound to it.
+    pub fn passive_endpoints(&self) -> usize {
+        self.passive
+    }
+
     /// Takes back what `wanted` picks among the unread events.
     pub fn withdraw(&mut self, wanted: impl Fn(&Entry) -> bool) {
         self.entries.retain(|entry| !wanted(entry));
@@ -170,10 +185,7 @@ impl EventQueue {
             return Err(Error::Busy {
                 call: "fi_close",
                 object: "event queue",
-                users: text(format_args!(
-                    "{} endpoints and {} passive endpoints",
-                    self.endpoints, self.passive
-                )),
+                users: list(&[(self.endpoints, "endpoint"), (self.passive, "passive endpoint")]),
             });
         }
         Ok(())
@@ -207,7 +219,7 @@ impl EventQueue {
         if !self.writable {
             return Err(Error::Invalid {
                 call: "fi_eq_write",
-                problem: "the event queue was opened without FI_WRITE",
+                problem: "the event queue was opened without FI_WRITE; open it with that flag",
             });
         }
         check_flags("fi_eq_write", flags, OpFlags::empty())?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The fabric (`fi_fabric(3)`): what is open in it, so that it closes last.
 
-use crate::error::text;
+use crate::count::list;
 use crate::{Error, Result};
 
 /// Counts of the objects that are open in a fabric.
@@ -30,10 +30,12 @@ impl Fabric {
         Err(Error::Busy {
             call: "fi_close",
             object: "fabric",
-            users: text(format_args!(
-                "{domains} domains, {passive_endpoints} passive endpoints, {event_queues} event queues and \
-                 {wait_sets} wait sets"
-            )),
+            users: list(&[
+                (*domains, "domain"),
+                (*passive_endpoints, "passive endpoint"),
+                (*event_queues, "event queue"),
+                (*wait_sets, "wait set"),
+            ]),
         })
     }
 }

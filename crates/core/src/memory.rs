@@ -60,7 +60,7 @@ struct Region {
 pub(crate) struct Regions {
     mode: MrMode,
     table: Slab<Region>,
-    /// Keys in use, sorted.
+    /// Keys that peers can use, sorted. Regions that no peer may reach need none.
     keys: Vec<(u64, Key)>,
 }
 
@@ -120,14 +120,15 @@ impl Regions {
         const WHAT: &str = "a memory region";
         let Registration { len, segments, address, access, requested_key } = *registration;
         let local = OpFlags::SEND | OpFlags::RECV | OpFlags::READ | OpFlags::WRITE;
-        check_flags(CALL, access, local | OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE)?;
+        let remote = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+        check_flags(CALL, access, local | remote)?;
         if segments > IOV_LIMIT {
             let what = "domain_attr.mr_iov_limit";
             return Err(Error::TooManySegments { call: CALL, what, count: segments, limit: IOV_LIMIT });
         }
         let base = if self.mode.contains(MrMode::VIRT_ADDR) { address } else { 0 };
         if base.checked_add(len).is_none() {
-            let problem = "the region runs over the end of the address space";
+            let problem = "the region runs over the end of the address space; register less at once";
             return Err(Error::Invalid { call: CALL, problem });
         }
         let mut key = requested_key;
@@ -138,9 +139,14 @@ impl Regions {
                 key = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
             }
         }
+        let region = Region { key, base, len, access };
+        if !access.intersects(remote) {
+            // fi_mr(3): a requested key "may be ignored" for these. They share keys with any other.
+            return self.table.insert(region, WHAT).map(MrId);
+        }
         let Err(place) = self.find(key) else { return Err(Error::KeyInUse { call: CALL, key }) };
         self.keys.try_reserve(1).map_err(|_| Error::NoMemory(WHAT))?;
-        let id = self.table.insert(Region { key, base, len, access }, WHAT)?;
+        let id = self.table.insert(region, WHAT)?;
         self.keys.insert(place, (key, id));
         Ok(MrId(id))
     }
@@ -148,6 +154,7 @@ impl Regions {
     fn close(&mut self, mr: MrId) {
         if let Some(region) = self.table.remove(mr.0)
             && let Ok(place) = self.find(region.key)
+            && self.keys.get(place).is_some_and(|&(_, id)| id == mr.0)
         {
             self.keys.remove(place);
         }
@@ -277,8 +284,12 @@ mod tests {
             regions.register(&Registration { access, ..registration(8, key) }, 0).unwrap();
             for wanted in [read, write] {
                 let found = regions.resolve(&segment(0, 8, key), wanted).map(|_| ());
-                let allowed = access.contains(wanted);
-                assert_eq!(found, if allowed { Ok(()) } else { Err(WireError::MemoryAccess) });
+                // What no peer may reach has no key.
+                let refused = match access.intersects(read | write) {
+                    true => WireError::MemoryAccess,
+                    false => WireError::NoSuchMemory,
+                };
+                assert_eq!(found, if access.contains(wanted) { Ok(()) } else { Err(refused) });
             }
         }
     }
@@ -295,6 +306,22 @@ mod tests {
         assert_eq!(refused(&mut regions, Registration { access: OpFlags::MSG, ..good }), Errno::EBADFLAGS);
         regions.register(&good, 0).unwrap();
         assert_eq!(refused(&mut regions, good), Errno::ENOKEY);
+    }
+
+    #[test]
+    fn regions_of_no_peer_share_keys() {
+        let mut regions = Regions::default();
+        let local = Registration { access: OpFlags::SEND | OpFlags::RECV, ..registration(8, 7) };
+        let found = |regions: &Regions| regions.resolve(&segment(0, 8, 7), OpFlags::REMOTE_READ);
+        let one = regions.register(&local, 0).unwrap();
+        assert_eq!(found(&regions), Err(WireError::NoSuchMemory));
+        let remote = regions.register(&registration(8, 7), 0).unwrap();
+        let two = regions.register(&local, 0).unwrap();
+        // Closing one of them takes nobody else's key away.
+        regions.close(one);
+        regions.close(two);
+        assert_eq!(found(&regions).map(|piece| piece.mr), Ok(remote));
+        assert_eq!(regions.register(&registration(8, 7), 0).unwrap_err().errno(), Errno::ENOKEY);
     }
 
     #[test]

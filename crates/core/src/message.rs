@@ -123,6 +123,15 @@ impl WritePlan {
         &self.bytes
     }
 
+    /// Bytes of all pieces.
+    pub fn total_len(&self) -> usize {
+        let len = |segment: &Segment| match segment {
+            Segment::Bytes { len, .. } => *len,
+            Segment::Payload(place) => usize::try_from(place.len).unwrap_or(usize::MAX),
+        };
+        self.segments.iter().map(len).fold(0, usize::saturating_add)
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
@@ -190,6 +199,23 @@ enum Source<'a> {
     Reply(Reply<'a>),
 }
 
+impl Source<'_> {
+    fn header(&self, ops: &Operations) -> Option<Header> {
+        match self {
+            Self::Operation(id) => ops.header(*id),
+            Self::Reply(reply) => Some(reply.header()),
+        }
+    }
+
+    /// Bytes of the record.
+    fn record_len(&self, ops: &Operations) -> Option<u64> {
+        match self {
+            Self::Operation(id) => ops.record_len(*id),
+            Self::Reply(reply) => Some(reply.header().record_len()),
+        }
+    }
+}
+
 impl Transmit {
     /// Whether all that was queued has been written.
     pub(crate) fn is_empty(&self) -> bool {
@@ -215,16 +241,27 @@ impl Transmit {
     }
 
     /// The records to be written, in order: one that was started, replies, operations.
-    fn records<'a>(&'a self, ops: &'a Operations) -> impl Iterator<Item = (Header, Source<'a>)> {
-        let send = |id: OpId| ops.header(id).map(|header| (header, Source::Operation(id)));
+    fn records<'a>(&'a self, ops: &'a Operations) -> impl Iterator<Item = Source<'a>> {
         let first = self.started();
-        let rest = match first {
+        let mut rest = match first {
             Some(id) => ops.next(id),
             None => self.queue.first(),
         };
-        let replies = self.replies.iter().map(|reply| (reply.header(), Source::Reply(reply)));
-        let sends = core::iter::successors(rest, |&id| ops.next(id)).filter_map(send);
-        first.and_then(send).into_iter().chain(replies).chain(sends)
+        let mut first = first;
+        // Mostly there are none, and then they cost nothing.
+        let mut replies = (!self.replies.is_empty()).then(|| self.replies.iter());
+        core::iter::from_fn(move || {
+            if let Some(id) = first.take() {
+                return Some(Source::Operation(id));
+            }
+            if let Some(reply) = replies.as_mut().and_then(Iterator::next) {
+                return Some(Source::Reply(reply));
+            }
+            replies = None;
+            let id = rest?;
+            rest = ops.next(id);
+            Some(Source::Operation(id))
+        })
     }
 }
 
@@ -260,6 +297,35 @@ impl Domain {
         let known = OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA | OpFlags::MATCH_COMPLETE;
         let op = self.check_transmit("fi_sendmsg", ep, send, known)?;
         self.enqueue(ep, op, |endpoint| &mut endpoint.tx.queue)
+    }
+
+    /// `fi_inject`, for a driver that writes at once: nothing need be posted for a message that the
+    /// transport takes whole. Where nothing is to be written before it, its header is put into `header`;
+    /// gives the header's length. The driver writes header and payload, before anything else. If the transport
+    /// took both, it calls [`injected`](Self::injected). Otherwise it posts the message, and says how much
+    /// was taken by [`sent`](Self::sent).
+    ///
+    /// # Errors
+    /// As for [`post_send`](Self::post_send).
+    pub fn plan_inject(&self, ep: EpId, send: &Send, header: &mut [u8; MAX_LEN]) -> Result<Option<usize>> {
+        const CALL: &str = "fi_sendmsg";
+        let op = self.check_transmit(CALL, ep, send, OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA)?;
+        let endpoint = self.endpoint(CALL, ep)?;
+        if op.ack || !send.quiet || !endpoint.tx.is_empty() {
+            return Ok(None);
+        }
+        let message = Header::message(op.len, op.data, false);
+        Ok(Some(message.emit(endpoint.order, endpoint.tx.sequence, header)))
+    }
+
+    /// The transport took all of the message that [`plan_inject`](Self::plan_inject) gave the header of;
+    /// its payload has `len` bytes.
+    pub fn injected(&mut self, ep: EpId, len: u64) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
+            endpoint.traffic.sent.add(len);
+            self.count(ep, OpFlags::MSG | OpFlags::SEND, true);
+        }
     }
 
     /// What all operations of the transmit side have in common. Gives a send.
@@ -386,7 +452,8 @@ impl Domain {
         let mut bytes = [0; MAX_LEN];
         let mut sequence = tx.sequence;
         let mut reads = tx.reads.len();
-        for (header, source) in tx.records(&self.ops) {
+        for source in tx.records(&self.ops) {
+            let Some(header) = source.header(&self.ops) else { return };
             let is_read = matches!(header.kind, Kind::ReadRequest(_));
             if !plan.has_room() || is_read && reads >= MAX_READS {
                 break;
@@ -420,20 +487,28 @@ impl Domain {
             }
             return;
         }
+        // What the input goes on with may have to be answered, and that was not written: it comes later.
+        let mut responded = false;
         while left > 0 {
             let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-            let Some((header, source)) = endpoint.tx.records(&self.ops).next() else { return };
-            let op = match source {
-                Source::Operation(id) => Some(id),
-                Source::Reply(_) => None,
+            let Some(source) = endpoint.tx.records(&self.ops).next() else { break };
+            let Some(len) = source.record_len(&self.ops) else { break };
+            let (op, served) = match source {
+                Source::Operation(id) => (Some(id), None),
+                Source::Reply(reply) => (None, Some(reply.header())),
             };
-            let missing = header.record_len() - endpoint.tx.written;
+            let missing = len - endpoint.tx.written;
             if left < missing {
                 endpoint.tx.written += left;
                 endpoint.tx.reply_started = op.is_none();
-                return;
+                break;
             }
             left -= missing;
+            match (op.and_then(|id| self.ops.get(id)), served) {
+                (Some(op), _) => endpoint.traffic.wrote(op),
+                (None, Some(header)) => endpoint.traffic.served(&header),
+                (None, None) => {}
+            }
             endpoint.tx.written = 0;
             endpoint.tx.reply_started = false;
             endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
@@ -441,20 +516,27 @@ impl Domain {
                 None => {
                     if endpoint.tx.replies.sent() {
                         self.count(ep, OpFlags::REMOTE_READ, true);
-                        self.resume(ep);
+                        responded = true;
                     }
                 }
                 Some(id) => {
                     self.ops.take_first(&mut endpoint.tx.queue);
-                    if let Kind::ReadRequest(_) = header.kind {
+                    let (is_read, is_acked) = match self.ops.get(id) {
+                        Some(op) => (op.flags.contains(OpFlags::READ), op.ack),
+                        None => (false, false),
+                    };
+                    if is_read {
                         self.ops.push(&mut endpoint.tx.reads, id);
-                    } else if header.ack {
+                    } else if is_acked {
                         self.ops.push(&mut endpoint.tx.unacked, id);
                     } else {
                         self.complete_send(ep, id);
                     }
                 }
             }
+        }
+        if responded {
+            self.resume(ep);
         }
     }
 
@@ -545,7 +627,10 @@ impl Domain {
                 endpoint.rx.incoming = Incoming::Header;
                 match payload.sink {
                     Sink::Receive(id) => self.finish_message(ep, id, &payload),
-                    Sink::Read(id) => self.complete_send(ep, id),
+                    Sink::Read(id) => {
+                        endpoint.traffic.read.add(payload.total);
+                        self.complete_send(ep, id);
+                    }
                     Sink::Write { data } => self.finish_write(ep, &payload, data),
                 }
             }

@@ -213,6 +213,15 @@ impl Operations {
         Some(Header { kind, ack: op.ack, commit: op.commit, payload })
     }
 
+    /// Bytes of that record. As [`header`](Self::header), which has more to copy.
+    pub(crate) fn record_len(&self, id: OpId) -> Option<u64> {
+        let op = self.get(id)?;
+        if op.flags.contains(OpFlags::RMA) {
+            return self.header(id).map(|header| header.record_len());
+        }
+        Some(Header::message(op.len, op.data, op.ack).record_len())
+    }
+
     pub(crate) fn get(&self, id: OpId) -> Option<&Operation> {
         self.table.get(id.index())
     }

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::slab::{Key, Slab};
+use crate::statistics::{Endings, ListenerStatistics};
 use crate::time::{Deadline, Earliest, Instant, TimeLimits};
 use crate::wire::ByteOrder;
 use crate::wire::cm::Assembly;
@@ -101,6 +102,16 @@ pub struct PassiveEndpoint {
     /// Length of the last pause; zero once something was accepted after it.
     last_pause: Duration,
     earliest: Earliest,
+    counts: Counts,
+}
+
+/// What it has done so far.
+#[derive(Default, Debug)]
+struct Counts {
+    accepted: u64,
+    requests: u64,
+    dropped: Endings,
+    pauses: u64,
 }
 
 impl PassiveEndpoint {
@@ -127,6 +138,22 @@ impl PassiveEndpoint {
             paused_until: None,
             last_pause: Duration::ZERO,
             earliest: Earliest::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The passive endpoint, as it is now. Its address is the driver's.
+    pub fn statistics(&self) -> ListenerStatistics {
+        let Counts { accepted, requests, dropped, pauses } = self.counts;
+        ListenerStatistics {
+            listening: self.state == PassiveState::Listening,
+            local: None,
+            accepted,
+            requests,
+            dropped,
+            pauses,
+            arriving: self.arriving,
+            waiting: self.connections.len() - self.arriving,
         }
     }
 
@@ -206,7 +233,7 @@ impl PassiveEndpoint {
                 call: "fi_listen",
                 object: "passive endpoint",
                 found: "listening",
-                remedy: "once is enough",
+                remedy: "once is enough, or listen with another passive endpoint",
                 errno: Errno::EINVAL,
             }),
         }
@@ -271,6 +298,7 @@ impl PassiveEndpoint {
         let id = RequestId(self.connections.insert(connection, WHAT)?);
         self.earliest.include(deadline);
         self.arriving += 1;
+        self.counts.accepted += 1;
         // Only now, so that the new one has a place of its own in the driver's table, too, until
         // the driver has been told.
         if let Some(oldest) = oldest {
@@ -283,6 +311,7 @@ impl PassiveEndpoint {
     /// accepting pauses, longer each time in a row. Gives the length of the pause the first time,
     /// for one line in a log.
     pub fn accept_failed(&mut self, now: Instant) -> Option<Duration> {
+        self.counts.pauses += 1;
         let first = self.last_pause.is_zero();
         self.last_pause = (self.last_pause * 2).clamp(Self::FIRST_PAUSE, Self::LONGEST_PAUSE);
         self.paused_until = Deadline::start(now, Some(self.last_pause));
@@ -368,6 +397,7 @@ impl PassiveEndpoint {
             let Phase::Whole { order, data } = &mut connection.phase else { continue };
             let (order, data) = (*order, core::mem::take(data));
             connection.phase = Phase::Queued { order };
+            self.counts.requests += 1;
             let (local, peer) = (connection.local, connection.peer);
             return Some(Event::ConnectionRequest { request: id, local, peer, data });
         }
@@ -415,6 +445,7 @@ impl PassiveEndpoint {
                 Phase::Whole { .. } => self.whole.retain(|&whole| whole != id),
                 Phase::Queued { .. } => {}
             }
+            self.counts.dropped.add(&reason);
             self.dropped.push((id, reason));
         }
     }

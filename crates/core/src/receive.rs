@@ -152,6 +152,7 @@ impl Domain {
         match self.take_receive(ep, len) {
             Met::Receive(id) => {
                 if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+                    endpoint.goes_on_receiving();
                     endpoint.rx.unexpected.meets(id);
                 }
             }
@@ -190,11 +191,7 @@ impl Domain {
     fn start_receive(&mut self, ep: EpId, header: Header, id: OpId) {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
-        if endpoint.rx.half_closed && endpoint.state == State::Connected {
-            // The application is receiving what is left: the limit for that starts again.
-            endpoint.rx.half_closed = false;
-            endpoint.deadline = None;
-        }
+        endpoint.goes_on_receiving();
         let Some(op) = ops.get_mut(id) else { return };
         if let Kind::Message { data: Some(data) } = header.kind {
             op.data = Some(data);
@@ -223,6 +220,9 @@ impl Domain {
         if let Some(op) = self.ops.get_mut(id) {
             overflow = total.saturating_sub(op.len);
             op.len = total - overflow;
+        }
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.traffic.received.add(total - overflow);
         }
         let errno = Errno::ETRUNC;
         let failure = Failure { errno, provider_errno: errno.raw(), overflow };

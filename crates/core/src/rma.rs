@@ -193,7 +193,7 @@ impl Domain {
         }
         let total = remote.iter().try_fold(0u64, |sum, segment| sum.checked_add(segment.len));
         if total != Some(local.len) {
-            let problem = "remote and local segments differ in length";
+            let problem = "remote and local segments differ in length; make them the same";
             return Err(Error::Invalid { call, problem });
         }
         Segments::new(remote).ok_or(too_many)
@@ -222,7 +222,7 @@ impl Domain {
             return Err(WireError::MemoryAccess);
         }
         if endpoint.tx.replies.is_full() {
-            endpoint.rx.incoming = Incoming::Waiting(header);
+            endpoint.wait_with(header);
             return Ok(());
         }
         let pieces = self.regions.resolve_all(segments, OpFlags::REMOTE_READ)?;
@@ -270,7 +270,7 @@ impl Domain {
             && queue.is_full()
         {
             queue.waited_for = true;
-            endpoint.rx.incoming = Incoming::Waiting(header);
+            endpoint.wait_with(header);
             return Ok(());
         }
         endpoint.rx.pieces = self.regions.resolve_all(segments, OpFlags::REMOTE_WRITE)?;
@@ -284,6 +284,9 @@ impl Domain {
     /// A peer's write is in place: its data is told to the application.
     pub(crate) fn finish_write(&mut self, ep: EpId, payload: &Payload, data: Option<u64>) {
         self.count(ep, OpFlags::REMOTE_WRITE, true);
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.traffic.remote_written.add(payload.total);
+        }
         if let Some(data) = data {
             let flags = OpFlags::RMA | OpFlags::REMOTE_WRITE | OpFlags::REMOTE_CQ_DATA;
             let mut op = Operation::new(flags, 0, payload.total);
@@ -307,13 +310,19 @@ impl Domain {
             if let Some(endpoint) = self.endpoints.get_mut(key)
                 && endpoint.rx_cq.is_some_and(|binding| binding.cq == cq)
             {
-                if endpoint.rx.unexpected.wants_receive().is_some() {
-                    self.meet(EpId(key));
-                    self.mark_resumed(EpId(key));
-                }
-                self.resume(EpId(key));
+                self.retry(EpId(key));
             }
         }
+    }
+
+    /// There may be room for what waits for it.
+    pub(crate) fn retry(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        if endpoint.rx.unexpected.wants_receive().is_some() {
+            self.meet(ep);
+            self.mark_resumed(ep);
+        }
+        self.resume(ep);
     }
 
     /// What the connection's input waited for may be there: it goes on, and the driver is told to go
@@ -330,7 +339,10 @@ impl Domain {
         if let Err(error) = self.start(ep, header) {
             self.broken(ep, error);
         }
-        if self.endpoints.get(ep.0).is_some_and(|e| !matches!(e.rx.incoming, Incoming::Waiting(_))) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && !matches!(endpoint.rx.incoming, Incoming::Waiting(_))
+        {
+            endpoint.goes_on_receiving();
             self.mark_resumed(ep);
         }
     }

@@ -14,7 +14,6 @@ use alloc::collections::VecDeque;
 use crate::completion_queue::CqId;
 use crate::domain::Domain;
 use crate::endpoint::{Binding, EpId};
-use crate::error::text;
 use crate::event_queue::check_flags;
 use crate::flags::OpFlags;
 use crate::info::RxAttr;
@@ -84,7 +83,7 @@ impl Domain {
         const CALL: &str = "fi_close";
         let bindings = self.srx(CALL, srx)?.bindings;
         if bindings > 0 {
-            let users = text(format_args!("{bindings} endpoints"));
+            let users = crate::count::list(&[(bindings, "endpoint")]);
             return Err(Error::Busy { call: CALL, object: CLASS, users });
         }
         while let Some(shared) = self.shared.get_mut(srx.0)
@@ -112,7 +111,7 @@ impl Domain {
         let shared = self.shared.get_mut(srx.0).ok_or(Error::Stale { call: CALL, object: CLASS })?;
         let problem = match shared.cq {
             _ if flags.is_empty() => "no direction given for a completion queue; pass FI_RECV",
-            Some(_) => "a completion queue is bound already",
+            Some(_) => "a completion queue is bound already; a context takes one",
             None => {
                 shared.cq = Some(cq);
                 queue.bindings += 1;

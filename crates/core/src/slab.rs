@@ -18,6 +18,17 @@ enum Place<T> {
     Free { next: Option<u32> },
 }
 
+impl Key {
+    /// Index and generation in one number.
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
 /// Objects by key; growing is fallible, since in a kernel an infallible allocation is a crash.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {

@@ -47,6 +47,12 @@ pub struct TimeLimits {
     /// From `fi_shutdown` until everything queued has left, and from the end of the peer's stream
     /// until what it sent before has been received.
     pub shutdown: Option<Duration>,
+    /// How long nothing comes from the peer before it is asked for a sign of life, which its system
+    /// gives. `None` never asks.
+    pub keepalive: Option<Duration>,
+    /// How long the peer's system may leave unanswered what it was sent or asked, before the peer is
+    /// taken to be gone. A peer that answers, but receives nothing, is there.
+    pub peer: Option<Duration>,
 }
 
 impl Default for TimeLimits {
@@ -56,6 +62,8 @@ impl Default for TimeLimits {
             handshake: Some(Duration::from_secs(10)),
             decision: None,
             shutdown: Some(Duration::from_secs(5)),
+            keepalive: Some(Duration::from_secs(30)),
+            peer: Some(Duration::from_secs(30)),
         }
     }
 }

@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::domain::Domain;
-use crate::endpoint::{Endpoint, EpId, Incoming, State};
+use crate::endpoint::{Endpoint, EpId, Incoming};
 use crate::flags::OpFlags;
 use crate::message::{Memory, Place};
 use crate::operation::OpId;
@@ -30,6 +30,26 @@ struct Kept {
     receive: Option<OpId>,
 }
 
+/// Memory that a domain's connections take turns with: a peer that is faster than its receives sends
+/// many short messages that are kept for a moment.
+#[derive(Default, Debug)]
+pub(crate) struct Spare {
+    queue: VecDeque<Kept>,
+    bytes: Vec<Vec<u8>>,
+}
+
+/// Memory of longer messages is not kept.
+const MAX_SPARE: usize = 1024;
+
+impl Spare {
+    fn give(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= MAX_SPARE && self.bytes.len() < MAX_KEPT && self.bytes.try_reserve(1).is_ok() {
+            bytes.clear();
+            self.bytes.push(bytes);
+        }
+    }
+}
+
 /// The messages of a connection that have no receive.
 #[derive(Default, Debug)]
 pub(crate) struct Unexpected {
@@ -42,18 +62,30 @@ impl Unexpected {
         self.kept.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Begins to keep a message. Gives whether there is room for it.
-    fn keep(&mut self, header: Header, limit: u64) -> bool {
+    fn keep(&mut self, header: Header, limit: u64, spare: &mut Spare) -> bool {
         let Some(bytes) = self.bytes.checked_add(header.payload).filter(|&bytes| bytes <= limit) else {
             return false;
         };
         let Ok(len) = usize::try_from(header.payload) else { return false };
-        let mut memory = Vec::new();
-        if limit == 0
-            || self.kept.len() >= MAX_KEPT
-            || self.kept.try_reserve(1).is_err()
-            || memory.try_reserve_exact(len).is_err()
-        {
+        if limit == 0 || self.kept.len() >= MAX_KEPT {
+            return false;
+        }
+        if self.kept.capacity() == 0 {
+            core::mem::swap(&mut self.kept, &mut spare.queue);
+        }
+        let mut memory = spare.bytes.pop().unwrap_or_default();
+        if self.kept.try_reserve(1).is_err() || memory.try_reserve_exact(len).is_err() {
             return false;
         }
         self.kept.push_back(Kept { header, bytes: memory, acks_behind: 0, receive: None });
@@ -89,12 +121,16 @@ impl Unexpected {
         }
     }
 
-    fn take_first(&mut self) -> Option<Kept> {
-        let kept = self.kept.pop_front()?;
+    fn take_first(&mut self, spare: &mut Spare) -> Option<Kept> {
+        let mut kept = self.kept.pop_front()?;
         self.bytes -= kept.header.payload;
+        spare.give(core::mem::take(&mut kept.bytes));
         if self.kept.is_empty() {
             // An idle connection keeps no memory.
-            self.kept = VecDeque::new();
+            let queue = core::mem::take(&mut self.kept);
+            if queue.capacity() > spare.queue.capacity() {
+                spare.queue = queue;
+            }
         }
         Some(kept)
     }
@@ -128,16 +164,18 @@ impl Endpoint {
 impl Domain {
     /// A message has arrived that no receive is for: it is kept, or it waits in the transport.
     pub(crate) fn start_unexpected(&mut self, ep: EpId, header: Header) {
-        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let Self { endpoints, spare, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
         if !endpoint.is_open() {
             return;
         }
         let limit = endpoint.attr.total_buffered_recv;
-        endpoint.rx.incoming = match endpoint.rx.unexpected.keep(header, limit) {
-            true if header.payload == 0 => Incoming::Header,
-            true => Incoming::Unexpected,
-            false => Incoming::Waiting(header),
-        };
+        if !endpoint.rx.unexpected.keep(header, limit, spare) {
+            return endpoint.wait_with(header);
+        }
+        endpoint.rx.incoming = if header.payload == 0 { Incoming::Header } else { Incoming::Unexpected };
+        let most = &mut endpoint.traffic.unexpected_most;
+        *most = (*most).max(endpoint.rx.unexpected.kept.len() as u32);
     }
 
     /// Takes bytes of a message that is kept.
@@ -165,19 +203,16 @@ impl Domain {
 
     /// The bytes that [`poll_kept`](Self::poll_kept) gave are in their place.
     pub fn delivered(&mut self, ep: EpId) {
-        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
-        let Some(Kept { header, acks_behind, receive: Some(id), .. }) = endpoint.rx.unexpected.take_first()
+        let Self { endpoints, spare, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
+        let Some(Kept { header, acks_behind, receive: Some(id), .. }) =
+            endpoint.rx.unexpected.take_first(spare)
         else {
             return;
         };
         for _ in 0..u64::from(header.ack) + acks_behind {
             // It was the first: what is still kept came behind it.
             endpoint.tx.replies.ack();
-        }
-        if endpoint.rx.half_closed && endpoint.state == State::Connected {
-            // The application is receiving what is left: the limit for that starts again.
-            endpoint.rx.half_closed = false;
-            endpoint.deadline = None;
         }
         if let Some(op) = self.ops.get_mut(id)
             && let Kind::Message { data: Some(data) } = header.kind

@@ -375,6 +375,7 @@ fn each_phase_has_its_limit() {
         handshake: Some(Duration::from_secs(2)),
         decision: None,
         shutdown: Some(Duration::from_secs(3)),
+        ..TimeLimits::default()
     };
     for (active, state, limit) in [
         (true, Connecting, limits.connect),
@@ -454,9 +455,74 @@ fn errors_of_operations_say_what_was_wanted_and_found() {
         provider_errno: provider.raw(),
     };
     let text = error(Errno::ETRUNC, Errno::ETRUNC, 10, 3).to_string();
-    assert_eq!(text, "a message of 13 bytes for a receive of 10: 3 were lost; post a longer one");
+    assert_eq!(text, "a message of 13 bytes for a receive of 10: 3 lost; post a longer one");
     let text = error(Errno::ECANCELED, Errno::ECONNREFUSED, 0, 0).to_string();
-    assert!(text.starts_with("canceled, because the connection is over: Connection refused"), "{text}");
+    assert!(text.starts_with("canceled, because the connection is over (Connection refused"), "{text}");
     let text = error(Errno::ECANCELED, Errno::ECANCELED, 0, 0).to_string();
-    assert!(text.starts_with("Operation canceled"), "{text}");
+    assert!(text.starts_with("canceled by fi_cancel"), "{text}");
+}
+
+/// A peer is gone when it has left unanswered for the limit what it was asked twice, and only then.
+#[test]
+fn a_peer_that_answers_nothing_is_given_up() {
+    use kofi_core::liveness::Answers;
+    const LIMIT: Duration = Duration::from_secs(8);
+    let at = |seconds| START.after(Duration::from_secs(seconds));
+    let silent =
+        |seconds| Answers { outstanding: true, unanswered: true, heard: Duration::from_secs(seconds) };
+    let answers = Answers { outstanding: true, unanswered: false, heard: LIMIT * 100 };
+    for active in [true, false] {
+        let mut bench = bench(active, State::Connected);
+        let (domain, ep) = (&mut bench.domain, bench.ep);
+        while domain.poll_event().is_some() {}
+        let limits = TimeLimits { peer: Some(LIMIT), ..TimeLimits::default() };
+        domain.set_limits(ep, limits).unwrap();
+        assert_eq!(domain.peer_check_interval(ep), Some(LIMIT / 8));
+        domain.post_receive(ep, &PostReceive::default()).unwrap();
+        // Idle for an hour, then asked: that is no silence of an hour.
+        assert!(domain.check_peer(ep, &silent(3600), at(0)));
+        assert!(domain.check_peer(ep, &silent(3607), at(7)));
+        // It answers, though it takes nothing, and its silence begins anew.
+        assert!(domain.check_peer(ep, &answers, at(8)));
+        assert!(domain.check_peer(ep, &silent(3607), at(9)));
+        // Asked again for as long, but heard meanwhile.
+        assert!(domain.check_peer(ep, &silent(1), at(20)));
+        assert_eq!(domain.poll_event(), None);
+        assert!(!domain.check_peer(ep, &silent(8), at(21)));
+        let shutdown = Event::Shutdown { reason: Reason::PeerTimeout(LIMIT) };
+        assert_eq!(domain.poll_event().map(|(_, entry)| entry.event), Some(shutdown));
+        assert_eq!(domain.poll_transport(), Some((ep, TransportCommand::Close)));
+        let error = domain.read_cq_error(bench.cq).unwrap().1;
+        assert_eq!((error.errno, error.provider_errno), (Errno::ECANCELED, Errno::ETIMEDOUT.raw()));
+        // It is over, once.
+        domain.check_peer(ep, &silent(99), at(99));
+        assert_eq!(domain.poll_event(), None);
+        assert_eq!(domain.endpoint_statistics(ep).unwrap().reason, Some(Reason::PeerTimeout(LIMIT)));
+    }
+}
+
+/// What the transport reports of a peer that was there before, and what of one that never was.
+#[test]
+fn silence_that_the_transport_reports_is_told_as_such() {
+    let limit = TimeLimits::default().peer.unwrap();
+    for errno in [Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH] {
+        for (state, reason) in [
+            (State::Connecting, Reason::Transport(errno)),
+            (State::Requested, Reason::PeerTimeout(limit)),
+            (State::Connected, Reason::PeerTimeout(limit)),
+            (State::Draining, Reason::PeerTimeout(limit)),
+        ] {
+            let mut bench = bench(true, state);
+            bench.domain.transport_failed(bench.ep, errno);
+            let statistics = bench.domain.endpoint_statistics(bench.ep).unwrap();
+            assert_eq!((statistics.reason, errno), (Some(reason), errno), "{state:?}");
+        }
+        // The system's own limit.
+        let mut bench = bench(true, State::Connected);
+        let none = TimeLimits { peer: None, ..TimeLimits::default() };
+        bench.domain.set_limits(bench.ep, none).unwrap();
+        bench.domain.transport_failed(bench.ep, errno);
+        let statistics = bench.domain.endpoint_statistics(bench.ep).unwrap();
+        assert_eq!(statistics.reason, Some(Reason::Transport(errno)));
+    }
 }

@@ -17,8 +17,14 @@ const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const DECISION: Duration = Duration::from_secs(60);
-const LIMITS: TimeLimits =
-    TimeLimits { connect: None, handshake: Some(HANDSHAKE), decision: Some(DECISION), shutdown: None };
+const LIMITS: TimeLimits = TimeLimits {
+    connect: None,
+    handshake: Some(HANDSHAKE),
+    decision: Some(DECISION),
+    shutdown: None,
+    keepalive: None,
+    peer: None,
+};
 
 fn at(since_start: Duration) -> Instant {
     Instant::from_nanos(0).after(since_start)

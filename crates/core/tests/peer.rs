@@ -26,7 +26,12 @@ struct Victim {
 impl Victim {
     /// An endpoint that waits for the answer to its request.
     fn connecting() -> Self {
-        let host = Host::active(START, 8, b"");
+        Self::connecting_with(8)
+    }
+
+    /// One whose driver writes so many segments at a time.
+    fn connecting_with(plan: usize) -> Self {
+        let host = Host::active(START, plan, b"");
         let mut victim = Self { host, outgoing: Pipe::default(), incoming: Pipe::default() };
         victim.run(&[]);
         victim
@@ -34,7 +39,11 @@ impl Victim {
 
     /// One that is connected, and has had its event.
     fn connected() -> Self {
-        let mut victim = Self::connecting();
+        Self::connecting().answered()
+    }
+
+    fn answered(self) -> Self {
+        let mut victim = self;
         victim.run(&cm::message("test", cm::Kind::Response, b"").unwrap());
         assert_eq!(victim.events(), [Event::Connected { data: Vec::new() }]);
         victim
@@ -86,6 +95,20 @@ fn record(header: Header, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [0; MAX_LEN];
     let len = header.emit(native(), 0, &mut bytes);
     [&bytes[..len], payload].concat()
+}
+
+/// All records of a stream, each with its payload.
+fn records(mut log: &[u8]) -> Vec<(Header, Vec<u8>)> {
+    let mut records = Vec::new();
+    while let Some(base) = log.first_chunk() {
+        let len = Header::expected_len(base, native()).unwrap();
+        let header = Header::parse(&log[..len], native()).unwrap();
+        let (record, rest) = log.split_at(header.record_len() as usize);
+        records.push((header, record[len..].to_vec()));
+        log = rest;
+    }
+    assert_eq!(log, [], "a part of a record");
+    records
 }
 
 fn native() -> ByteOrder {
@@ -165,6 +188,59 @@ fn read_requests_are_kept_up_to_a_bound() {
     assert_eq!(log, []);
 }
 
+/// A response that leaves makes room for what its connection's input waited for. What that is answered with
+/// comes behind all that was written together with the response.
+#[test]
+fn what_goes_on_when_a_response_has_left_is_not_taken_for_written() {
+    let plain = |kind, payload| Header { kind, ack: false, commit: false, payload };
+    let segment = |len| Segments::new(&[Segment { addr: 0, len, key: 1 }]).unwrap();
+    let request = |len| record(plain(Kind::ReadRequest(segment(len)), 0), &[]);
+    let write = |ack| {
+        let kind = Kind::Write { data: Some(1), segments: segment(0) };
+        record(Header { kind, ack, commit: false, payload: 0 }, &[])
+    };
+    let message = |ack| record(Header::message(0, None, ack), &[]);
+    let response = (plain(Kind::ReadResponse, 1), vec![7]);
+    let empty_response = (plain(Kind::ReadResponse, 0), vec![]);
+    let ack = (Header::ACK, vec![]);
+    let send = (Header::message(8, None, false), vec![0; 8]);
+    // What arrives, the last of it without room; and what leaves.
+    let cases = [
+        (
+            [write(false).repeat(64), request(1), write(true)].concat(),
+            vec![response.clone(), send.clone(), ack.clone()],
+        ),
+        ([message(false).repeat(64), request(1), message(true)].concat(), vec![response, send.clone(), ack]),
+        (request(0).repeat(1025), [vec![empty_response.clone(); 1024], vec![send, empty_response]].concat()),
+    ];
+    for (arriving, leaving) in cases {
+        let mut victim = Victim::connecting_with(4096).answered();
+        let access = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+        let registration = Registration { access, requested_key: 1, ..Registration::default() };
+        victim.host.register(&registration, vec![7; 10]).unwrap();
+        let (domain, ep) = victim.domain();
+        domain.set_min_multi_recv(ep, 1).unwrap();
+        let several = PostReceive { len: 8, segments: 1, flags: OpFlags::MULTI_RECV, context: 0 };
+        victim.host.post_receive(&several, vec![vec![0; 8]]).unwrap();
+        let (domain, ep) = victim.domain();
+        let mut used = 0;
+        while used < arriving.len() {
+            let message::Step::Used(count) = domain.take(ep, &arriving[used..]) else { panic!() };
+            used += count;
+        }
+        assert_eq!(domain.plan_read(ep), None, "it waits");
+        victim.send(OpFlags::empty());
+        // Room for one, but not enough that the peer is told to go on.
+        let _ = victim.host.domain.read_cq(victim.host.cq);
+        let before = victim.outgoing.log.len();
+        for _ in 0..3 {
+            victim.host.write(&mut victim.outgoing, usize::MAX);
+        }
+        assert_eq!(records(&victim.outgoing.log[before..]), leaving);
+        assert!(victim.host.domain.plan_read(victim.host.ep.unwrap()).is_some(), "it goes on");
+    }
+}
+
 /// A peer that is gone reads no responses, and what it asked for holds nothing up.
 #[test]
 fn nothing_waits_for_replies_that_cannot_be_sent() {
@@ -184,6 +260,43 @@ fn nothing_waits_for_replies_that_cannot_be_sent() {
     assert!(!domain.wants_write(ep));
 }
 
+/// Writes that are told wait for room in the queue. After the end of the peer's stream there is a limit for that,
+/// which starts again whenever the application reads.
+#[test]
+fn what_waits_for_a_slow_reader_of_the_queue_is_not_lost() {
+    const LIMIT: core::time::Duration = core::time::Duration::from_secs(5);
+    for reads in [0, 1, 64] {
+        let mut victim = Victim::connected();
+        let registration =
+            Registration { access: OpFlags::REMOTE_WRITE, requested_key: 1, ..Registration::default() };
+        victim.host.register(&registration, vec![0; 10]).unwrap();
+        let segments = Segments::new(&[Segment { addr: 0, len: 3, key: 1 }]).unwrap();
+        let kind = Kind::Write { data: Some(1), segments };
+        let write = record(Header { kind, ack: false, commit: false, payload: 3 }, b"abc");
+        victim.incoming.bytes.extend(write.repeat(200));
+        victim.incoming.ended = true;
+        let mut told = 0;
+        for round in 0..400 {
+            victim.host.read(&mut victim.incoming, usize::MAX);
+            victim.host.now = victim.host.now.after(LIMIT * 4 / 5);
+            let now = victim.host.now;
+            let cq = victim.host.cq;
+            let (domain, ep) = victim.domain();
+            domain.expire(now);
+            if reads == 0 {
+                assert_eq!(domain.state(ep).unwrap() == State::Disconnected, round > 0, "round {round}");
+            }
+            for _ in 0..reads {
+                told += usize::from(domain.read_cq(cq).is_ok());
+            }
+        }
+        assert_eq!(told, if reads == 0 { 0 } else { 200 });
+        victim.run(&[]);
+        let reason = if reads == 0 { Reason::Unreceived(LIMIT) } else { Reason::Peer };
+        assert_eq!(victim.events(), [Event::Shutdown { reason }]);
+    }
+}
+
 /// A response must be as long as the read.
 #[test]
 fn a_response_of_another_length_ends_the_connection() {
@@ -197,6 +310,24 @@ fn a_response_of_another_length_ends_the_connection() {
         let error = WireError::ResponseLength { found: len, wanted: 8 };
         victim.ended(Event::Shutdown { reason: Reason::Protocol(error) });
     }
+}
+
+/// A read whose response is cut in the middle fails before the one behind it.
+#[test]
+fn reads_fail_in_order() {
+    let mut victim = Victim::connected();
+    for context in 0..3 {
+        let read = Send { len: 8, segments: 1, context, ..Send::default() };
+        victim.host.post_read(&read, vec![vec![0; 8]], &[Segment { addr: 0, len: 8, key: 1 }]).unwrap();
+    }
+    victim.run(&[]);
+    let header = Header { kind: Kind::ReadResponse, ack: false, commit: false, payload: 8 };
+    victim.run(&record(header, &[0; 5]));
+    victim.incoming.ended = true;
+    victim.run(&[]);
+    let failed: Vec<_> =
+        victim.host.done.iter().map(|done| done.result.as_ref().unwrap_err().context).collect();
+    assert_eq!(failed, [0, 1, 2]);
 }
 
 /// Section 14: records that make no sense here.

@@ -19,6 +19,8 @@ enum Memory {
     Owned(Vec<u8>),
     Shared(Arc<[u8]>),
     Static(&'static [u8]),
+    /// The provider's, to be used again.
+    Spare(Vec<u8>),
     /// Of a buffer for several messages: one of them, or what is left.
     Part {
         bytes: BytesMut,
@@ -35,6 +37,7 @@ impl Clone for Memory {
             Self::Owned(bytes) => Self::Owned(bytes.clone()),
             Self::Shared(bytes) => Self::Shared(bytes.clone()),
             Self::Static(bytes) => Self::Static(bytes),
+            Self::Spare(bytes) => Self::Owned(bytes.clone()),
             Self::Part { bytes, whole } => Self::Part { bytes: bytes.clone(), whole: *whole },
             // A loan cannot be doubled.
             Self::Lent(lent) => Self::Owned(lent.as_slice().to_vec()),
@@ -51,7 +54,7 @@ impl Buf {
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
-            Memory::Owned(bytes) => bytes,
+            Memory::Owned(bytes) | Memory::Spare(bytes) => bytes,
             Memory::Shared(bytes) => bytes,
             Memory::Static(bytes) => bytes,
             Memory::Lent(lent) => lent.as_slice(),
@@ -62,7 +65,7 @@ impl Buf {
     /// The bytes, to be written to; `None` when they are shared with others or static.
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Memory::Owned(bytes) => Some(bytes),
+            Memory::Owned(bytes) | Memory::Spare(bytes) => Some(bytes),
             Memory::Shared(bytes) => Arc::get_mut(bytes),
             Memory::Static(_) => None,
             Memory::Lent(lent) => lent.as_mut_slice(),
@@ -74,7 +77,7 @@ impl Buf {
     /// buffer.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
-            Memory::Owned(bytes) => bytes,
+            Memory::Owned(bytes) | Memory::Spare(bytes) => bytes,
             Memory::Shared(bytes) => bytes.to_vec(),
             Memory::Static(bytes) => bytes.to_vec(),
             Memory::Lent(lent) => lent.as_slice().to_vec(),
@@ -208,6 +211,19 @@ impl Buffers {
                 bufs.push(last);
                 bufs.iter().flat_map(|buf| buf.as_slice()).copied().collect::<Vec<u8>>().into()
             }
+        }
+    }
+
+    /// Memory of a provider, which [`into_spare`](Self::into_spare) gives back to it.
+    pub(crate) fn spare(bytes: Vec<u8>) -> Self {
+        Self(SmallVec::from_buf([Buf(Memory::Spare(bytes))]))
+    }
+
+    /// The provider's memory, if it is that.
+    pub(crate) fn into_spare(mut self) -> Option<Vec<u8>> {
+        match self.0.pop()?.0 {
+            Memory::Spare(bytes) => Some(bytes),
+            _ => None,
         }
     }
 

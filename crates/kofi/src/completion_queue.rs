@@ -136,6 +136,8 @@ impl CompletionQueue {
     pub fn poll(&self) -> Result<Completion> {
         match self.read() {
             Err(Error::ErrorAvailable) => self.read_error(),
+            // Who polls finds mostly none: then nothing is moved.
+            Err(Error::Empty) => Err(Error::Empty),
             other => other,
         }
     }

@@ -8,6 +8,7 @@ use kofi_core::passive_endpoint::Taken;
 use kofi_core::{Error, Fid, Info, Result, SocketAddr};
 
 use crate::clock::now;
+use crate::notice::{self, Subject, What};
 use crate::wait::lock;
 
 /// A peer that asks for a connection. It is good for one accept or one reject; dropped without
@@ -21,6 +22,7 @@ pub struct ConnectionRequest {
 
 /// The transport of a request, until accept or reject has used it.
 pub(crate) struct Pending {
+    listener: Fid,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     pub(crate) taken: Taken,
@@ -39,6 +41,11 @@ impl Pending {
         let _ = self.take("fi_accept");
     }
 
+    fn rejected(&self, data_len: usize) {
+        let subject = Subject { fid: self.listener, local: Some(self.local), peer: Some(self.peer) };
+        notice::tell(subject, What::Rejected(data_len));
+    }
+
     /// Gives the transport back after an accept that failed: it may still be rejected.
     pub(crate) fn put_back(&self, transport: OwnedFd) {
         *lock(&self.transport) = Some(transport);
@@ -50,6 +57,7 @@ impl Drop for Pending {
         if let Ok(transport) = self.take("fi_reject") {
             // The peer is told if that is possible; it sees the end of the connection in any case.
             let _ = (self.reject)(transport, &[]);
+            self.rejected(0);
         }
     }
 }
@@ -65,7 +73,8 @@ impl ConnectionRequest {
         reject: fn(OwnedFd, &[u8]) -> Result<()>,
     ) -> Self {
         let (local, peer) = addresses;
-        let pending = Pending { local, peer, taken, transport: Mutex::new(Some(transport)), reject };
+        let pending =
+            Pending { listener, local, peer, taken, transport: Mutex::new(Some(transport)), reject };
         Self { listener, info: Box::new(info), data, pending: Arc::new(pending) }
     }
 
@@ -102,7 +111,9 @@ impl ConnectionRequest {
     pub fn reject(&self, data: &[u8]) -> Result<()> {
         kofi_core::connection::reject(data)?;
         self.pending.taken.check("fi_reject", now())?;
-        (self.pending.reject)(self.pending.take("fi_reject")?, data)
+        (self.pending.reject)(self.pending.take("fi_reject")?, data)?;
+        self.pending.rejected(data.len());
+        Ok(())
     }
 }
 

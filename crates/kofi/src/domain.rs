@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kofi_core::attr::{CqAttr, WaitObj};
-use kofi_core::{Info, OpFlags, Result, SrxAttr};
+use kofi_core::{DomainStatistics, Info, OpFlags, Result, SrxAttr};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
@@ -115,6 +115,11 @@ impl Domain {
         let ops = self.0.endpoint_for(request)?;
         queues.into().bind(&ops, eq)?;
         Ok(Acceptor::new(ops))
+    }
+
+    /// What its endpoints have done so far, those that are closed included.
+    pub fn statistics(&self) -> DomainStatistics {
+        self.0.statistics()
     }
 
     /// `fi_close`.

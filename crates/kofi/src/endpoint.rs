@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kofi_core::flags::OpFlags;
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Fid, Result, State, TimeLimits};
+use kofi_core::{Address, EndpointStatistics, Fid, Result, State, TimeLimits};
 
 use crate::buffer::Buffers;
 use crate::completion_queue::CompletionQueue;
@@ -435,6 +435,14 @@ impl Endpoint {
     /// -FI_EINVAL when the endpoint is closed.
     pub fn set_limits(&self, limits: TimeLimits) -> Result<()> {
         self.0.set_limits(limits)
+    }
+
+    /// What it has done so far, and what holds it up: counts, bytes, times, addresses.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn statistics(&self) -> Result<EndpointStatistics> {
+        self.0.statistics()
     }
 
     /// `fi_close`, as dropping it.

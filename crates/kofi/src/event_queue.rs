@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The event queue (`fi_eq(3)`), with waiting.
 
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::{EqAttr, WaitObj};
@@ -12,7 +10,9 @@ use kofi_core::{Error, Fid, Reason, RequestId, Result};
 
 use crate::connection_request::ConnectionRequest;
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
 use crate::returned::Returned;
+use crate::sync::{Arc, BorrowedFd, Mutex, Weak};
 use crate::wait::{Waiter, lock};
 use crate::wait_set::WaitSet;
 
@@ -130,8 +130,8 @@ impl EqShared {
                 take(queue).map(|entry| (entry, full))
             })?;
             if full {
-                // Another thread may have found no room for a request, and sleep.
-                self.waiter.notify();
+                // Another thread may have found no room for a request, and sleep, or be about to.
+                self.waiter.drive_again();
             }
             match self.event(entry) {
                 Err(Error::Empty | Error::Stale { .. }) => {}
@@ -150,11 +150,17 @@ impl EventQueue {
         const CALL: &str = "fi_eq_open";
         match (attr.wait_obj, wait_set) {
             (WaitObj::Set, None) => {
-                return Err(Error::Invalid { call: CALL, problem: "FI_WAIT_SET without a wait set" });
+                return Err(Error::Invalid {
+                    call: CALL,
+                    problem: "FI_WAIT_SET without a wait set; open the queue in one, or with another wait object",
+                });
             }
             (WaitObj::Set, Some(_)) | (_, None) => {}
             (_, Some(_)) => {
-                return Err(Error::Invalid { call: CALL, problem: "a wait set without FI_WAIT_SET" });
+                return Err(Error::Invalid {
+                    call: CALL,
+                    problem: "a wait set without FI_WAIT_SET; ask for that wait object, or leave the set out",
+                });
             }
         }
         let shared = Arc::new(EqShared {
@@ -168,6 +174,7 @@ impl EventQueue {
         if let Some(set) = wait_set {
             set.add(shared.clone());
         }
+        fabric.add_object(Arc::downgrade(&shared) as Weak<dyn Inspect>);
         Ok(Self(shared))
     }
 
@@ -326,6 +333,21 @@ impl EventQueue {
 impl std::fmt::Debug for EventQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EventQueue").field("fid", &self.0.fid).finish_non_exhaustive()
+    }
+}
+
+impl Inspect for EqShared {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let queue = patiently(&self.queue, live::patience());
+        let mut object = report.object("event_queue");
+        object.number("fid", self.fid.0).number("fabric", fabric);
+        match queue {
+            Some(queue) => object
+                .number("unread", queue.len() as u64)
+                .number("endpoints", queue.endpoints() as u64)
+                .number("passive_endpoints", queue.passive_endpoints() as u64),
+            None => object.flag("busy", true),
+        };
     }
 }
 

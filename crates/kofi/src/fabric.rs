@@ -2,13 +2,15 @@
 //! The fabric (`fi_fabric(3)`): where passive endpoints, event queues and domains are opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use kofi_core::attr::EqAttr;
+use kofi_core::info::FabricAttr;
 use kofi_core::{Fid, Info, Result};
 
 use crate::domain::Domain;
 use crate::event_queue::EventQueue;
+use crate::live::{self, Inspect, Report};
 use crate::passive_endpoint::PassiveEndpoint;
 use crate::provider::{self, FabricOps};
 use crate::returned::Returned;
@@ -24,15 +26,41 @@ pub struct Fabric {
 
 /// What all objects of a fabric know of it; for providers.
 pub struct FabricShared {
+    fid: Fid,
+    attr: FabricAttr,
     children: Mutex<kofi_core::Fabric>,
+    /// What can be looked at.
+    objects: Mutex<Vec<Weak<dyn Inspect>>>,
 }
 
 /// Identities are never used twice in a process, so that objects of two fabrics differ, too.
 static NEXT_FID: AtomicU64 = AtomicU64::new(1);
 
+fn next_fid() -> Fid {
+    Fid(NEXT_FID.fetch_add(1, Ordering::Relaxed))
+}
+
 impl FabricShared {
+    pub(crate) fn fid(&self) -> Fid {
+        self.fid
+    }
+
     pub(crate) fn new_fid(&self) -> Fid {
-        Fid(NEXT_FID.fetch_add(1, Ordering::Relaxed))
+        next_fid()
+    }
+
+    /// An object of the fabric that can be looked at, for as long as it lives.
+    pub(crate) fn add_object(&self, object: Weak<dyn Inspect>) {
+        live::remember(&self.objects, object);
+    }
+
+    pub(crate) fn objects(&self) -> Vec<Weak<dyn Inspect>> {
+        lock(&self.objects).clone()
+    }
+
+    pub(crate) fn describe(&self, report: &mut Report) {
+        let FabricAttr { name, prov_name, .. } = &self.attr;
+        report.object("fabric").number("fid", self.fid.0).text("provider", prov_name).text("name", name);
     }
 
     /// Counts an object in, until the value is dropped.
@@ -61,10 +89,15 @@ impl Fabric {
     /// -FI_ENODEV when there is no such provider.
     pub fn open(info: &Info) -> Result<Self> {
         let provider = provider::find(&info.fabric_attr.prov_name)?;
-        Ok(Self {
-            ops: provider.fabric(&info.fabric_attr)?,
-            shared: Arc::new(FabricShared { children: Mutex::default() }),
-        })
+        let ops = provider.fabric(&info.fabric_attr)?;
+        let shared = Arc::new(FabricShared {
+            fid: next_fid(),
+            attr: info.fabric_attr.clone(),
+            children: Mutex::default(),
+            objects: Mutex::default(),
+        });
+        live::opened(&shared);
+        Ok(Self { ops, shared })
     }
 
     /// `fi_eq_open`.
@@ -114,7 +147,12 @@ impl Fabric {
     /// # Errors
     /// -FI_EBUSY while anything is open in the fabric; it is given back.
     pub fn close(self) -> Result<(), Returned<Self>> {
-        let result = lock(&self.shared.children).check_close();
+        let check = || lock(&self.shared.children).check_close();
+        let result = check().or_else(|_| {
+            // Somebody may only have been looking at what is in use.
+            live::settled();
+            check()
+        });
         Returned::check(self, result).map(drop)
     }
 }

@@ -101,7 +101,16 @@
 //!
 //! `FI_TCP_IFACE` names the only interface to use; `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`
 //! the ports of listeners that ask for any; `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`,
-//! `KOFI_DECISION_TIMEOUT_MS` and `KOFI_SHUTDOWN_TIMEOUT_MS` the [`TimeLimits`]. Warnings go to `tracing`.
+//! `KOFI_DECISION_TIMEOUT_MS`, `KOFI_SHUTDOWN_TIMEOUT_MS`, `KOFI_KEEPALIVE_MS` and `KOFI_PEER_TIMEOUT_MS` the
+//! [`TimeLimits`].
+//!
+//! # Diagnosis
+//!
+//! [`Endpoint::statistics`], [`Domain::statistics`] and [`Listener::statistics`] say what was done and what
+//! holds it up. What happens to connections goes to `tracing`, under the target `kofi::connection`: listening,
+//! connected, failed and shut down, with the reason, at level info; the steps between at level debug.
+//! Subscribers may call kofi. Warnings go there, too. With `KOFI_LIVE=1`, or after [`live::serve`], `kofi info
+//! --live` shows the objects of a running process.
 //!
 //! # What the types forbid
 //!
@@ -125,6 +134,64 @@
 //! # fn f(connector: kofi::Connector) {
 //! let endpoint = connector.connect(b"");
 //! let again = connector.connect(b"");
+//! # }
+//! ```
+//!
+//! To accept a request twice, or with an endpoint that is closed (BUG-08 of the field reports, by which
+//! the tests are named):
+//!
+//! ```compile_fail,E0382
+//! # fn f(acceptor: kofi::Acceptor) {
+//! let endpoint = acceptor.accept(b"");
+//! let again = acceptor.accept(b"");
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(acceptor: kofi::Acceptor) {
+//! drop(acceptor);
+//! let late = acceptor.accept(b"");
+//! # }
+//! ```
+//!
+//! To look at a request's data after the request (BUG-08):
+//!
+//! ```compile_fail,E0505
+//! # fn f(request: kofi::ConnectionRequest) {
+//! let data = request.data();
+//! drop(request);
+//! println!("{data:?}");
+//! # }
+//! ```
+//!
+//! To use what is closed (BUG-32): an endpoint, a listener, a memory region, and a queue after a close that
+//! worked; one that was refused gives it back.
+//!
+//! ```compile_fail,E0382
+//! # fn f(endpoint: kofi::Endpoint) {
+//! endpoint.close();
+//! let late = endpoint.send(b"too late", 0);
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(listener: kofi::Listener) {
+//! listener.close();
+//! let name = listener.name();
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(region: kofi::MemoryRegion) {
+//! let memory = region.close();
+//! let byte = region.read(0, &mut [0]);
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # fn f(queue: kofi::EventQueue) {
+//! let closed = queue.close();
+//! let event = queue.read();
 //! # }
 //! ```
 //!
@@ -183,12 +250,15 @@ mod event_queue;
 mod fabric;
 pub mod future;
 mod getinfo;
+pub mod live;
 mod memory_region;
+mod notice;
 mod passive_endpoint;
 mod progress;
 pub mod provider;
 mod returned;
 mod shared_receive;
+mod sync;
 mod wait;
 mod wait_set;
 
@@ -201,8 +271,9 @@ pub use kofi_core::wire::WireError;
 pub use kofi_core::wire::header::Segment as RmaIov;
 
 pub use kofi_core::{
-    AddrFormat, Address, AvType, CompletionError, EpType, Errno, Error, Fid, Progress, Protocol, Reason,
-    Refusal, RequestId, Result, SrxAttr, State, Threading, TimeLimits, Version,
+    AddrFormat, Address, AvType, CompletionError, DomainStatistics, Endings, EndpointStatistics, EpType,
+    Errno, Error, Fid, ListenerStatistics, Progress, Protocol, Reason, Refusal, RequestId, Result, SrxAttr,
+    State, Tally, Threading, TimeLimits, Traffic, Version,
 };
 
 pub use buffer::{Buf, Buffers};

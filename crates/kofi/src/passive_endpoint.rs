@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kofi_core::{Address, Fid, Result, TimeLimits};
+use kofi_core::{Address, Fid, ListenerStatistics, Result, TimeLimits};
 
 use crate::event_queue::EventQueue;
 use crate::provider::PassiveEndpointOps;
@@ -99,6 +99,14 @@ impl Listener {
     /// What the system reports.
     pub fn name(&self) -> Result<Address> {
         self.0.name()
+    }
+
+    /// What it has done so far: connections, requests, and what it dropped for which reasons.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    pub fn statistics(&self) -> Result<ListenerStatistics> {
+        self.0.statistics()
     }
 
     /// `fi_close`: requests that were not read are withdrawn, and their peers rejected.

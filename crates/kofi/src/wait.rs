@@ -2,9 +2,7 @@
 //! Waiting: how a reader of a queue sleeps until there is something to read, while all that feeds
 //! the queue goes on.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
@@ -19,6 +17,8 @@ use rustix::time::{
 use smallvec::SmallVec;
 
 use crate::clock::now;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, AsFd, BorrowedFd, Mutex, MutexGuard, OwnedFd, PoisonError, Weak};
 
 /// Something that feeds queues and needs to be driven: a domain, a passive endpoint.
 pub(crate) trait Source: Send + Sync {
@@ -26,6 +26,12 @@ pub(crate) trait Source: Send + Sync {
     fn drive(&self) -> bool;
     /// Becomes readable when there is something to do, also when that is because of the time.
     fn fd(&self) -> BorrowedFd<'_>;
+    /// Somebody sleeps on the descriptor until [`rise`](Self::rise), and relies on it.
+    fn rest(&self) {}
+    /// As often as [`rest`](Self::rest).
+    fn rise(&self) {}
+    /// From now on anybody may sleep on the descriptor, and relies on it.
+    fn expose(&self) {}
 }
 
 /// A timer that makes a source's descriptor readable. So it wakes also those who slept already when
@@ -82,11 +88,8 @@ pub(crate) fn system(call: &'static str, errno: Errno) -> Error {
         call,
         errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
         detail: match errno {
-            Errno::MFILE => "this process has no file descriptors left; raise RLIMIT_NOFILE".into(),
-            Errno::NFILE => "the system has no file descriptors left".into(),
-            Errno::ADDRNOTAVAIL => "the address belongs to no interface of this host".into(),
-            Errno::ADDRINUSE => "another socket listens there; choose another port, or 0 for any".into(),
-            _ => String::new(),
+            Errno::AFNOSUPPORT => "this host has no such addresses; is IPv6 off?".into(),
+            errno => kofi_core::Errno::from_raw(errno.raw_os_error()).advice().into(),
         },
     }
 }
@@ -203,6 +206,8 @@ pub(crate) struct Waiter {
     /// Calls of [`signal`](Self::signal), and whether the last one has not ended a read yet.
     signals: AtomicU64,
     signaled: AtomicBool,
+    /// Calls of [`drive_again`](Self::drive_again).
+    agains: AtomicU64,
     spins_in_vain: AtomicU32,
     sources: Mutex<Vec<Weak<dyn Source>>>,
 }
@@ -211,10 +216,12 @@ pub(crate) struct Waiter {
 struct Sleeper<'a> {
     waiter: &'a Waiter,
     bell: Arc<Bell>,
+    sources: SmallVec<[Arc<dyn Source>; 4]>,
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
+        self.sources.iter().for_each(|source| source.rise());
         let mut sleepers = lock(&self.waiter.sleepers);
         sleepers.asleep.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
         self.waiter.sleeping.fetch_sub(1, Ordering::SeqCst);
@@ -253,6 +260,7 @@ impl Waiter {
             sleeping: AtomicUsize::new(0),
             signals: AtomicU64::new(0),
             signaled: AtomicBool::new(false),
+            agains: AtomicU64::new(0),
             spins_in_vain: AtomicU32::new(0),
             sources: Mutex::new(Vec::new()),
         })
@@ -266,6 +274,7 @@ impl Waiter {
             return Ok(());
         }
         if let Some(polled) = &self.polled {
+            source.expose();
             polled.gathered.add(call, source.fd())?;
         }
         sources.push(Arc::downgrade(source));
@@ -302,6 +311,18 @@ impl Waiter {
         }
     }
 
+    /// A source can do now what it could not when it was driven, and its descriptor does not tell: whoever has
+    /// driven it meanwhile and is about to sleep does it again.
+    pub(crate) fn drive_again(&self) {
+        self.agains.fetch_add(1, Ordering::SeqCst);
+        self.notify();
+    }
+
+    /// To be looked at before driving, and once more when one can be woken.
+    pub(crate) fn agains(&self) -> u64 {
+        self.agains.load(Ordering::SeqCst)
+    }
+
     /// `fi_cq_signal`, and the same for event queues: every blocking read that waits now ends with
     /// -FI_EAGAIN, or else the next one does.
     ///
@@ -333,7 +354,11 @@ impl Waiter {
         };
         sleepers.asleep.push(bell.clone());
         self.sleeping.fetch_add(1, Ordering::SeqCst);
-        Ok(Sleeper { waiter: self, bell })
+        // Sources ring the bell while they are locked.
+        drop(sleepers);
+        let sources = self.sources();
+        sources.iter().for_each(|source| source.rest());
+        Ok(Sleeper { waiter: self, bell, sources })
     }
 
     pub(crate) fn check(&self, call: &'static str) -> Result<()> {
@@ -356,12 +381,18 @@ impl Waiter {
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         self.check(call)?;
+        // What is there is read without looking for more, as without waiting.
+        match attempt() {
+            Err(Error::Empty) => {}
+            other => return other,
+        }
         let start = now();
         let end = timeout.map(|timeout| start.after(timeout));
         let over = || end.is_some_and(|end| end <= now());
         let signals = self.signals.load(Ordering::SeqCst);
         let mut spin = Spin::new(self, start);
         loop {
+            let agains = self.agains();
             let more = self.drive();
             match attempt() {
                 Err(Error::Empty) => {}
@@ -380,10 +411,10 @@ impl Waiter {
                 }
                 continue;
             }
-            let sleeper = self.lie_down(call)?;
             // What comes from here on wakes: entries and sources.
-            let sources = self.sources();
+            let sleeper = self.lie_down(call)?;
             match attempt() {
+                Err(Error::Empty) if self.agains() != agains => continue,
                 Err(Error::Empty) => {}
                 other => return other,
             }
@@ -391,7 +422,7 @@ impl Waiter {
                 return Err(Error::Empty);
             }
             let asleep = now();
-            let interrupted = sleep(call, &sleeper.bell, &sources, end)?;
+            let interrupted = sleep(call, &sleeper.bell, &sleeper.sources, end)?;
             spin.slept(asleep);
             drop(sleeper);
             if interrupted {
@@ -410,8 +441,9 @@ impl Waiter {
     /// -FI_EAGAIN when there is something to read or to do first.
     pub(crate) fn try_wait(&self, call: &'static str, is_empty: impl Fn() -> bool) -> Result<()> {
         self.check(call)?;
+        let agains = self.agains();
         let more = self.drive();
-        if !self.arm(is_empty) || more {
+        if !self.arm(is_empty) || more || self.agains() != agains {
             return Err(Error::Empty);
         }
         Ok(())

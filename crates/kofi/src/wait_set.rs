@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The wait set (`fi_poll(3)`): one wait for several queues.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::{Error, Result};
@@ -13,6 +11,7 @@ use smallvec::SmallVec;
 use crate::clock::now;
 use crate::fabric::{Child, FabricShared};
 use crate::returned::Returned;
+use crate::sync::{Arc, AsFd, BorrowedFd, Mutex, Weak};
 use crate::wait::{Gathered, Source, Waiter, lock, system, timespec};
 
 /// A queue that was opened with `WaitObj::Set`.
@@ -97,11 +96,13 @@ impl WaitSet {
                 sources.push(source);
             }
         }
+        let agains = || members.iter().fold(0, |sum: u64, member| sum.wrapping_add(member.waiter().agains()));
+        let before = agains();
         let mut ready = sources.iter().fold(false, |more, source| source.drive() | more);
         for member in &members {
             ready |= !member.waiter().arm(|| member.is_empty());
         }
-        if ready {
+        if ready || agains() != before {
             return Err(Error::Empty);
         }
         Ok(())
@@ -118,11 +119,19 @@ impl WaitSet {
     /// # Errors
     /// -FI_EBUSY while queues of the set are open; the set is given back.
     pub fn close(self) -> Result<(), Returned<Self>> {
-        let users = lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
+        let open = || lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
+        let users = match open() {
+            0 => 0,
+            _ => {
+                // Somebody may only have been looking at them.
+                crate::live::settled();
+                open()
+            }
+        };
         let result = match users {
             0 => Ok(()),
             users => {
-                let users = format!("{users} queues");
+                let users = format!("{users} queue{}", if users == 1 { "" } else { "s" });
                 Err(Error::Busy { call: "fi_close", object: "wait set", users })
             }
         };

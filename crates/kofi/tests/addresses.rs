@@ -20,6 +20,23 @@ fn loopbacks() -> Vec<SocketAddr> {
     all
 }
 
+/// It does not come to listen at all addresses because it could not have one of them.
+#[test]
+fn a_listener_that_cannot_have_another_address_keeps_its_own() {
+    for addr in loopbacks() {
+        let (server, _) = server_at(addr, WaitObj::Unspec);
+        let pep = server.fabric.passive_endpoint(&server.info).unwrap();
+        let name = pep.ops().name().unwrap();
+        // An address for documentation, which no host has.
+        let foreign = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 0);
+        assert_eq!(pep.set_name(foreign).unwrap_err().errno(), Errno::EADDRNOTAVAIL);
+        assert_eq!(pep.ops().name().unwrap(), name);
+        pep.set_name(name.clone()).unwrap();
+        let listener = pep.bind(&server.eq).unwrap().listen().unwrap();
+        assert_eq!(listener.name().unwrap(), name);
+    }
+}
+
 #[test]
 fn a_listener_has_a_real_port() {
     for addr in loopbacks() {

@@ -109,6 +109,80 @@ fn buffers_of_a_closed_queue_are_freed() {
     assert_eq!(&*first.into_buffer(), [1; 99]);
 }
 
+/// A buffer that is cancelled under a message ends in the context's queue when the message does, whoever makes
+/// it do so; a reader that sleeps on that queue is woken.
+#[test]
+fn a_buffer_that_ends_with_another_endpoints_message_wakes_its_reader() {
+    const LEN: usize = 32 << 20;
+    let pair = pair();
+    let unmet = pair.server.domain.completion_queue(CqAttr::default()).unwrap();
+    let shared = pair.server.domain.shared_receive(ATTR, &unmet).unwrap();
+    let (server, client) = connect(&pair, &shared);
+    shared.recvmsg(several(2 * LEN, 1)).unwrap();
+    // All of it can't be under way without the client's doing more.
+    client.send(vec![0; LEN], 2).unwrap();
+    while shared.cancel(1).is_ok() {
+        // It was not there yet.
+        let error = match unmet.poll() {
+            Ok(done) => done.error.unwrap(),
+            Err(Error::Empty) => break,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(error.errno, Errno::ECANCELED);
+        shared.recvmsg(several(2 * LEN, 1)).unwrap();
+        pair.server.cq.progress();
+    }
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| unmet.wait(PATIENCE));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(server);
+        let start = std::time::Instant::now();
+        let done = waiting.join().unwrap().unwrap();
+        // Limits in time that are past wake it, too.
+        assert!(start.elapsed() < PATIENCE / 5, "it was told, but not woken");
+        assert_eq!(done.error.unwrap().errno, Errno::ECANCELED);
+        assert_eq!((done.context, done.flags.contains(OpFlags::MULTI_RECV)), (1, true));
+    });
+    let part = pair.server.cq.wait(PATIENCE).unwrap();
+    assert_eq!((part.buffers.total_len(), part.error.unwrap().errno), (LEN, Errno::ECANCELED));
+}
+
+/// Messages for one buffer are told up to a bound, and wait then. Who waits for more of them gets what there is.
+#[test]
+fn a_wait_for_more_messages_than_can_be_told_ends() {
+    const MANY: usize = 1000;
+    let pair = pair();
+    let attr = CqAttr { wait_cond: WaitCond::Threshold, ..CqAttr::default() };
+    let cq = pair.server.domain.completion_queue(attr).unwrap();
+    let client = pair.client.domain.endpoint(&pair.client.info, &pair.client.eq, &pair.client.cq).unwrap();
+    let client = client.connect(b"").unwrap();
+    let Event::ConnectionRequest(request) = next(&pair.server.eq, &[&pair.client.eq]) else { panic!() };
+    let server = pair.server.domain.endpoint_for(&request, &pair.server.eq, &cq).unwrap();
+    server.ops().set_min_multi_recv(1).unwrap();
+    server.ops().recv(several(MANY + 1, 1)).unwrap();
+    let server = server.accept(b"").unwrap();
+    let Event::Connected { .. } = next(&pair.server.eq, &[&pair.client.eq]) else { panic!() };
+    let Event::Connected { .. } = next(&pair.client.eq, &[&pair.server.eq]) else { panic!() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..MANY {
+                while client.inject(b"x").is_err() {
+                    pair.client.cq.progress();
+                }
+            }
+            // Injected ones may still wait to leave.
+            pair.client.cq.progress();
+        });
+        for number in 0..MANY {
+            let start = std::time::Instant::now();
+            let done = cq.sread_threshold(MANY - number, PATIENCE).unwrap().ok().unwrap();
+            assert_eq!((done.len, done.offset), (1, number));
+            assert!(start.elapsed() < PATIENCE / 2, "message {number} came after the whole time");
+        }
+    });
+    drop(server);
+}
+
 /// A signal ends a wait for many completions, and gives what there is.
 #[test]
 fn a_signal_ends_a_wait_for_many() {

@@ -84,7 +84,7 @@ pub(crate) fn limits() -> TimeLimits {
     unsafe { raw::kofi_shim_limits(millis.as_mut_ptr()) };
     let limit = |millis: u32| (millis > 0).then_some(Duration::from_millis(millis.into()));
     let [connect, handshake, decision, shutdown] = millis.map(limit);
-    TimeLimits { connect, handshake, decision, shutdown }
+    TimeLimits { connect, handshake, decision, shutdown, ..TimeLimits::default() }
 }
 
 #[unsafe(no_mangle)]

@@ -374,7 +374,7 @@ extern "C" fn kofi_pep_setname(pep: *const Listener, addr: *const c_void, len: u
             state.machine.check_set_name()?;
             let addr = c::Addr::from_c(CALL, addr, len)?;
             let addr = addr.ok_or(Error::Invalid { call: CALL, problem: "no address" })?;
-            state.socket = None;
+            // Without another one it keeps what it has, and never comes to listen anywhere else.
             let socket = Socket::bound(&pep.fabric.net, &addr);
             state.socket = Some(socket.map_err(|errno| system(CALL, errno))?);
             Ok(())

@@ -129,7 +129,13 @@ impl Signal {
 
     /// Whether the queue can be closed.
     pub(crate) fn check_close(&self, object: &'static str) -> Result<()> {
-        let busy = |users: &str| Err(Error::Busy { call: "fi_close", object, users: kofi_core::error::text(format_args!("{users}")) });
+        let busy = |users: &str| {
+            Err(Error::Busy {
+                call: "fi_close",
+                object,
+                users: kofi_core::error::text(format_args!("{users}")),
+            })
+        };
         if self.notifier.as_ref().is_some_and(Notifier::is_current) {
             return busy("its handler, which is calling");
         }

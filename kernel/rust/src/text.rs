@@ -14,6 +14,7 @@ const TEXT: usize = 64;
 const NUMBERS: usize = 272;
 
 /// The texts of all error numbers, each with a zero behind it.
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it: what is out of range does not compile")]
 static TEXTS: [[u8; TEXT]; NUMBERS] = {
     let mut texts = [[0; TEXT]; NUMBERS];
     let mut number = 0;

@@ -88,8 +88,13 @@ impl WaitSet {
     }
 
     fn check_close(&self) -> Result<()> {
-        let busy =
-            |users: &str| Err(Error::Busy { call: "fi_close", object: "wait set", users: kofi_core::error::text(format_args!("{users}")) });
+        let busy = |users: &str| {
+            Err(Error::Busy {
+                call: "fi_close",
+                object: "wait set",
+                users: kofi_core::error::text(format_args!("{users}")),
+            })
+        };
         if self.members.lock().iter().any(|member| member.strong_count() > 0) {
             return busy("queues that were opened in it");
         }

@@ -29,11 +29,21 @@ pub(super) enum Group {
     Idle,
     /// Half a round trip to a server that sleeps
     Wakeup,
+    /// Reads and writes of remote memory: one at a time, and bytes per second
+    Rma,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Latency, Self::Bandwidth, Self::Rate, Self::Setup, Self::Open, Self::Idle, Self::Wakeup];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Latency,
+        Self::Bandwidth,
+        Self::Rate,
+        Self::Setup,
+        Self::Open,
+        Self::Idle,
+        Self::Wakeup,
+        Self::Rma,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -44,6 +54,7 @@ impl Group {
             Self::Open => "Connections one at a time, while others are open",
             Self::Idle => "Idle endpoints: connected, nothing posted, the server sleeps",
             Self::Wakeup => "Wake-up: half a round trip to a server that sleeps",
+            Self::Rma => "Remote memory: one at a time, a whole round trip; bandwidth, 64 outstanding",
         }
     }
 }
@@ -95,6 +106,7 @@ const IDLE_CPU: Metric = metric("CPU in 5 s", "ms", Better::Lower);
 
 const LATENCY_SIZES: [usize; 5] = [8, 64, 4 << 10, 64 << 10, 1 << 20];
 const BANDWIDTH_SIZES: [usize; 7] = [64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+const RMA_BANDWIDTH_SIZES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 const WINDOW: usize = 64;
 const HELD: [usize; 3] = [10, 1000, 10_000];
 const IDLE: usize = 1000;
@@ -146,9 +158,12 @@ impl Effort {
             .flat_map(|&group| {
                 let spec = |measure| Spec::new(measure, self.time);
                 let case = move |name, spec: Spec, variants, rounds| {
-                    // One side has work all the time only where messages stream.
+                    // Mostly both sides have work all the time, or wait for the other.
                     let waits = match spec.measure {
-                        Measure::Stream => vec![Wait::Poll, Wait::Block],
+                        Measure::Stream | Measure::Read | Measure::Write if spec.window > 1 => {
+                            vec![Wait::Poll, Wait::Block]
+                        }
+                        Measure::Connect => vec![Wait::Poll, Wait::Block],
                         _ => vec![Wait::Poll],
                     };
                     Case { group, name, spec, variants, waits, rounds }
@@ -189,6 +204,20 @@ impl Effort {
                         let variants =
                             [Wait::Block, Wait::Epoll].map(|wait| Variant { wait, ..Variant::default() });
                         vec![case("8 B".into(), spec(Measure::Wake), variants.to_vec(), rounds)]
+                    }
+                    Group::Rma => {
+                        let mut cases = Vec::new();
+                        for (measure, name) in [(Measure::Read, "read"), (Measure::Write, "write")] {
+                            let name = |size| format!("{name} {}", bytes(size));
+                            cases.extend(LATENCY_SIZES.map(|size| {
+                                case(name(size), Spec { size, ..spec(measure) }, exchange(size), few)
+                            }));
+                            cases.extend(RMA_BANDWIDTH_SIZES.map(|size| {
+                                let spec = Spec { size, window: WINDOW, ..spec(measure) };
+                                case(name(size), spec, one_way(size), rounds)
+                            }));
+                        }
+                        cases
                     }
                 }
             })
@@ -249,10 +278,16 @@ pub(super) fn numbers(case: &Case, said: &Said) -> Result<Vec<(Metric, f64)>, St
             let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 2e3;
             vec![(MEDIAN, at(0.5)), (P99, at(0.99)), (P999, at(0.999))]
         }
-        Measure::Stream => {
+        Measure::Read | Measure::Write if case.spec.window == 1 => {
+            let times = said.client.as_ref().and_then(|client| client.get("nanos")).and_then(Value::as_array);
+            let histogram = histogram(times.ok_or("wanted times of reads and writes")?)?;
+            let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+            vec![(MEDIAN, at(0.5)), (P99, at(0.99))]
+        }
+        Measure::Stream | Measure::Read | Measure::Write => {
             let rate = get(&said.client, "count")? / get(&said.client, "seconds")?;
             match (case.group, said.calls) {
-                (Group::Bandwidth, _) => vec![(BANDWIDTH, rate * case.spec.size as f64 / 1e6)],
+                (Group::Bandwidth | Group::Rma, _) => vec![(BANDWIDTH, rate * case.spec.size as f64 / 1e6)],
                 (_, None) => vec![(MESSAGES, rate / 1e3)],
                 (_, Some([server, client])) => {
                     let count = get(&said.client, "count")?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kofi::{
-    Caps, Completion, CompletionQueue, CqAttr, Domain, Endpoint, EpType, EqAttr, Error, Event, EventQueue,
-    Fabric, Fid, Hints, Info, Listener,
+    Buffers, Caps, Completion, CompletionQueue, CqAttr, Domain, Endpoint, EpType, EqAttr, Error, Event,
+    EventQueue, Fabric, Fid, Hints, Info, Listener, Message, OpFlags, RmaIov,
 };
 
 use super::worker::{self, FILL, Held, LAST, Measure, NAP, STEP, STRIDE, Spec, Times, tell, tell_rate};
@@ -18,6 +18,8 @@ use crate::failure::{Failure, Result};
 const EVENTS: usize = 4096;
 /// Bytes of the one message of a connection.
 const HELLO: usize = 8;
+/// The key of the server's memory.
+const KEY: u64 = 1;
 
 struct Side<'a> {
     spec: &'a Spec,
@@ -29,7 +31,7 @@ struct Side<'a> {
 }
 
 pub(super) fn serve(spec: &Spec) -> Result {
-    let info = first(Hints::new().source((Ipv4Addr::LOCALHOST, 0)))?;
+    let info = first(spec, Hints::new().source((Ipv4Addr::LOCALHOST, 0)))?;
     let fabric = Fabric::open(&info)?;
     let eq = fabric.event_queue(EqAttr { size: EVENTS, ..EqAttr::default() })?;
     let listener = fabric.passive_endpoint(&info)?.bind(&eq)?.listen()?;
@@ -44,11 +46,12 @@ pub(super) fn serve(spec: &Spec) -> Result {
         Measure::Stream => side.sink(),
         Measure::Connect => side.accept_all(),
         Measure::Idle => side.hold(),
+        Measure::Read | Measure::Write => side.lend(),
     }
 }
 
 pub(super) fn connect(spec: &Spec, to: SocketAddr) -> Result {
-    let info = first(Hints::new().dest(to))?;
+    let info = first(spec, Hints::new().dest(to))?;
     let fabric = Fabric::open(&info)?;
     let eq = fabric.event_queue(EqAttr { size: EVENTS, ..EqAttr::default() })?;
     let domain = fabric.domain(&info)?;
@@ -57,6 +60,8 @@ pub(super) fn connect(spec: &Spec, to: SocketAddr) -> Result {
     match spec.measure {
         Measure::Latency | Measure::Wake => side.ping(),
         Measure::Stream => side.stream(),
+        Measure::Read | Measure::Write if spec.window == 1 => side.reach(),
+        Measure::Read | Measure::Write => side.reach_all(),
         Measure::Connect => side.connect_all(),
         Measure::Idle => {
             let _held = side.fill(true)?;
@@ -67,8 +72,11 @@ pub(super) fn connect(spec: &Spec, to: SocketAddr) -> Result {
 }
 
 impl Side<'_> {
-    /// The next event, by looking for it again and again.
+    /// The next event, by looking for it again and again, or by sleeping where connections are made.
     fn event(&self) -> Result<Event> {
+        if self.spec.measure == Measure::Connect && self.spec.sleeps() {
+            return Ok(self.eq.wait(STEP)?);
+        }
         let end = Instant::now() + STEP;
         loop {
             match self.eq.read() {
@@ -245,6 +253,70 @@ impl Side<'_> {
         }
     }
 
+    /// Has memory that the client reads and writes.
+    fn lend(&self) -> Result {
+        let access = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+        let _region = self.domain.register(vec![0; self.spec.size], access, KEY)?;
+        let _endpoint = self.accept()?;
+        // The end of the connection completes the receives.
+        while self.completion()?.is_some() {}
+        Ok(())
+    }
+
+    fn access(&self, endpoint: &Endpoint, buffers: impl Into<Buffers>, flags: OpFlags) -> Result {
+        if self.spec.measure == Measure::Read {
+            return Ok(endpoint.read(buffers, 0, KEY, 0)?);
+        }
+        let buffers = buffers.into();
+        let remote = RmaIov { addr: 0, len: buffers.total_len() as u64, key: KEY };
+        Ok(endpoint.writemsg(Message { buffers, flags, ..Message::default() }, &[remote])?)
+    }
+
+    /// Reads or writes one after the other.
+    fn reach(&self) -> Result {
+        let endpoint = self.open()?;
+        let mut buffers: Buffers = vec![0; self.spec.size].into();
+        let mut times = Times::new(self.spec);
+        loop {
+            let start = Instant::now();
+            self.access(&endpoint, buffers, OpFlags::DELIVERY_COMPLETE)?;
+            buffers = self.completion()?.ok_or_else(gone)?.buffers;
+            if !times.record(start, Instant::now()) {
+                return times.tell();
+            }
+        }
+    }
+
+    /// Keeps as many reads or writes in flight as the window has.
+    fn reach_all(&self) -> Result {
+        let endpoint = self.open()?;
+        let memory: Arc<[u8]> = vec![0; self.spec.size].into();
+        let fresh = || match self.spec.measure {
+            Measure::Read => vec![0; self.spec.size].into(),
+            _ => Buffers::from(memory.clone()),
+        };
+        let window = match self.spec.measure {
+            Measure::Read => self.spec.receives(),
+            _ => self.spec.window,
+        };
+        let (start, mut count) = (Instant::now(), 0u64);
+        for _ in 0..window {
+            self.access(&endpoint, fresh(), OpFlags::empty())?;
+            count += 1;
+        }
+        while start.elapsed() < self.spec.time {
+            let buffers = self.completion()?.ok_or_else(gone)?.buffers;
+            self.access(&endpoint, buffers, OpFlags::empty())?;
+            count += 1;
+        }
+        // The last one tells that all are there.
+        self.access(&endpoint, fresh(), OpFlags::DELIVERY_COMPLETE)?;
+        for _ in 0..=window {
+            let _ = self.completion()?.ok_or_else(gone)?;
+        }
+        tell_rate(count + 1, start.elapsed())
+    }
+
     /// Opens connections that are there all the time.
     fn fill(&self, counted: bool) -> Result<Vec<Endpoint>> {
         let mut endpoints = Vec::with_capacity(self.spec.held);
@@ -293,7 +365,8 @@ impl Side<'_> {
         let mut open = HashMap::new();
         loop {
             let mut idle = true;
-            match self.eq.read() {
+            let event = if self.spec.sleeps() { self.eq.wait(STEP) } else { self.eq.read() };
+            match event {
                 Ok(Event::ConnectionRequest(request)) => {
                     let acceptor = self.domain.endpoint_for(&request, &self.eq, &self.cq)?;
                     acceptor.recv(vec![0; HELLO], 0)?;
@@ -342,8 +415,9 @@ impl Side<'_> {
     }
 }
 
-fn first(hints: Hints) -> Result<Info> {
-    let hints = hints.provider("tcp").endpoint_type(EpType::Msg).caps(Caps::MSG);
+fn first(spec: &Spec, hints: Hints) -> Result<Info> {
+    let caps = if spec.measure.is_rma() { Caps::MSG | Caps::RMA } else { Caps::MSG };
+    let hints = hints.provider("tcp").endpoint_type(EpType::Msg).caps(caps);
     Ok(kofi::getinfo(hints)?.swap_remove(0))
 }
 

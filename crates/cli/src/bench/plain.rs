@@ -2,7 +2,8 @@
 //! Both sides over plain TCP sockets: what could be had without any fabric.
 //!
 //! The same bytes go in the same number of round trips: a message has a header of 16 bytes, a
-//! connection starts with 32 bytes in each direction.
+//! connection starts with 32 bytes in each direction. A read or write of the server's memory names that by 24
+//! bytes more, and is answered.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +18,8 @@ use crate::failure::{Failure, Result};
 
 /// Bytes before each message.
 const HEADER: usize = 16;
+/// Bytes that name memory.
+const PLACE: usize = 24;
 /// Bytes that a client starts with, and a server answers with.
 const GREETING: usize = 32;
 /// The one message of a connection.
@@ -29,8 +32,12 @@ pub(super) fn serve(spec: &Spec) -> Result {
     let address = listener.local_addr().map_err(|error| failed("name", &error))?;
     tell(&format!("port {}", address.port()))?;
     let result = match spec.measure {
-        Measure::Latency | Measure::Wake => Wire::accept(spec, &listener).and_then(|wire| echo(spec, wire)),
-        Measure::Stream => Wire::accept(spec, &listener).and_then(|wire| sink(spec, wire)),
+        Measure::Read if spec.window > 1 => Wire::accept(spec, &listener).and_then(|wire| answer(spec, wire)),
+        Measure::Latency | Measure::Wake | Measure::Read => {
+            Wire::accept(spec, &listener).and_then(|wire| echo(spec, wire))
+        }
+        Measure::Write if spec.window == 1 => Wire::accept(spec, &listener).and_then(|wire| echo(spec, wire)),
+        Measure::Stream | Measure::Write => Wire::accept(spec, &listener).and_then(|wire| sink(spec, wire)),
         Measure::Connect if spec.variant.wait == Wait::Epoll => accept_all(&listener),
         Measure::Connect => accept_in_turn(spec, &listener),
         Measure::Idle => return hold(spec, &listener),
@@ -44,11 +51,19 @@ pub(super) fn serve(spec: &Spec) -> Result {
 
 pub(super) fn connect(spec: &Spec, to: SocketAddr) -> Result {
     match spec.measure {
-        Measure::Latency | Measure::Wake => {
+        Measure::Read if spec.window > 1 => {
+            let wire = Wire::connect(spec, to).map_err(|error| failed("connect", &error))?;
+            ask(spec, wire)
+        }
+        Measure::Latency | Measure::Wake | Measure::Read => {
             let wire = Wire::connect(spec, to).map_err(|error| failed("connect", &error))?;
             ping(spec, wire)
         }
-        Measure::Stream => {
+        Measure::Write if spec.window == 1 => {
+            let wire = Wire::connect(spec, to).map_err(|error| failed("connect", &error))?;
+            ping(spec, wire)
+        }
+        Measure::Stream | Measure::Write => {
             let wire = Wire::connect(spec, to).map_err(|error| failed("connect", &error))?;
             stream(spec, wire)
         }
@@ -156,23 +171,70 @@ fn wait(epoll: &OwnedFd, events: &mut [epoll::Event], time: Option<Duration>) ->
     Ok(epoll::wait(epoll, events, time.as_ref())?)
 }
 
-fn echo(spec: &Spec, mut wire: Wire<'_>) -> io::Result<()> {
-    let mut message = vec![0; HEADER + spec.size];
-    loop {
-        wire.read_exact(&mut message)?;
-        wire.write_all(&message)?;
+/// Bytes of a request and of its answer.
+fn lengths(spec: &Spec) -> (usize, usize) {
+    match spec.measure {
+        Measure::Read => (HEADER + PLACE, HEADER + spec.size),
+        Measure::Write => (HEADER + PLACE + spec.size, HEADER),
+        _ => (HEADER + spec.size, HEADER + spec.size),
     }
 }
 
+fn echo(spec: &Spec, mut wire: Wire<'_>) -> io::Result<()> {
+    let (request, answer) = lengths(spec);
+    let (mut request, answer) = (vec![0; request], vec![0; answer]);
+    loop {
+        wire.read_exact(&mut request)?;
+        wire.write_all(&answer)?;
+    }
+}
+
+/// Answers requests that come many at a time.
+fn answer(spec: &Spec, mut wire: Wire<'_>) -> io::Result<()> {
+    let (request, answer) = lengths(spec);
+    let (mut requests, answer) = (vec![0; request * spec.window], vec![0; answer]);
+    let mut have = 0;
+    loop {
+        have += wire.read(&mut requests)?;
+        while have >= request {
+            wire.write_all(&answer)?;
+            have -= request;
+        }
+    }
+}
+
+/// Keeps as many requests in flight as fabrics may have.
+fn ask(spec: &Spec, mut wire: Wire<'_>) -> Result {
+    let (request, answer) = lengths(spec);
+    let (request, mut answer) = (vec![0; request], vec![0; answer]);
+    let (start, mut count, mut open) = (Instant::now(), 0u64, spec.receives());
+    let mut exchange = || {
+        wire.write_all(&request.repeat(open))?;
+        while open > 0 {
+            wire.read_exact(&mut answer)?;
+            count += 1;
+            open -= 1;
+            if start.elapsed() < spec.time {
+                wire.write_all(&request)?;
+                open += 1;
+            }
+        }
+        Ok(())
+    };
+    exchange().map_err(|error| failed("read", &error))?;
+    tell_rate(count, start.elapsed())
+}
+
 fn ping(spec: &Spec, mut wire: Wire<'_>) -> Result {
-    let mut message = vec![0; HEADER + spec.size];
+    let (request, answer) = lengths(spec);
+    let (request, mut answer) = (vec![0; request], vec![0; answer]);
     let mut times = Times::new(spec);
     loop {
         if spec.measure == Measure::Wake {
             std::thread::sleep(NAP);
         }
         let start = Instant::now();
-        let answered = wire.write_all(&message).and_then(|()| wire.read_exact(&mut message));
+        let answered = wire.write_all(&request).and_then(|()| wire.read_exact(&mut answer));
         answered.map_err(|error| failed("ping-pong", &error))?;
         if !times.record(start, Instant::now()) {
             return times.tell();
@@ -181,7 +243,7 @@ fn ping(spec: &Spec, mut wire: Wire<'_>) -> Result {
 }
 
 fn stream(spec: &Spec, mut wire: Wire<'_>) -> Result {
-    let frame = HEADER + spec.size;
+    let (frame, _) = lengths(spec);
     let batch = vec![0; frame * spec.variant.batch];
     let mut last = vec![0; frame];
     if let Some(flag) = last.first_mut() {
@@ -204,7 +266,7 @@ fn stream(spec: &Spec, mut wire: Wire<'_>) -> Result {
 
 /// Small messages are read many at a time, large ones into their place.
 fn sink(spec: &Spec, mut wire: Wire<'_>) -> io::Result<()> {
-    let frame = HEADER + spec.size;
+    let (frame, _) = lengths(spec);
     let mut buffer = vec![0; frame.max(256 << 10).min(spec.variant.chunk.max(frame))];
     let whole = buffer.len() - buffer.len() % frame;
     let (mut total, mut count) = (0usize, 0u64);

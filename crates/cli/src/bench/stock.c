@@ -17,6 +17,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 
 #define STEP_MS 20000
 #define FILL 32
@@ -26,6 +27,7 @@
 #define HELLO 8
 #define NAP_NS 1000000
 #define FEWEST 100
+#define KEY 1
 
 /* An endpoint, with memory for the one message of a connection. */
 struct conn {
@@ -35,7 +37,7 @@ struct conn {
 
 static size_t size, window, receives, held;
 static uint64_t millis;
-static int yields, sleeps;
+static int yields, sleeps, rma, reads;
 static char *port;
 static const char *measure;
 static struct fi_info *hints, *info;
@@ -143,7 +145,7 @@ static uint32_t eq_must(struct fi_eq_cm_entry *entry)
 	uint64_t end = now() + STEP_MS * UINT64_C(1000000);
 	uint32_t event;
 
-	while (!(event = eq_next(entry, 0))) {
+	while (!(event = eq_next(entry, sleeps && !strcmp(measure, "connect") ? STEP_MS : 0))) {
 		if (now() > end)
 			fail("no event", FI_ETIMEDOUT);
 		relax();
@@ -290,13 +292,36 @@ static void echo(void)
 	}
 }
 
+static uint64_t *times;
+static size_t times_count;
+
+static void times_add(uint64_t nanoseconds)
+{
+	static size_t room;
+
+	if (times_count == room) {
+		room = room ? 2 * room : 65536;
+		times = realloc(times, room * sizeof *times);
+		if (!times)
+			fail("memory", FI_ENOMEM);
+	}
+	times[times_count++] = nanoseconds;
+}
+
+static void times_tell(void)
+{
+	printf("{\"nanos\": [");
+	for (size_t i = 0; i < times_count; i++)
+		printf(i ? ",%" PRIu64 : "%" PRIu64, times[i]);
+	printf("]}\n");
+	fflush(stdout);
+}
+
 static void ping(int naps)
 {
 	struct conn *conn = client_conn();
 	struct timespec nap = { .tv_nsec = NAP_NS };
 	uint64_t warm = now() + millis * 1000000 / 5, end = warm + millis * 1000000, from, to;
-	uint64_t *times = NULL;
-	size_t count = 0, room = 0;
 	char *message = zeroed(size), *buffer;
 	int pending;
 
@@ -315,21 +340,73 @@ static void ping(int naps)
 		}
 		to = now();
 		post_recv(conn, buffer, size);
-		if (from < warm)
-			continue;
-		if (count == room) {
-			room = room ? 2 * room : 65536;
-			times = realloc(times, room * sizeof *times);
-			if (!times)
-				fail("memory", FI_ENOMEM);
-		}
-		times[count++] = to - from;
-	} while (to < end || count < FEWEST);
-	printf("{\"nanos\": [");
-	for (size_t i = 0; i < count; i++)
-		printf(i ? ",%" PRIu64 : "%" PRIu64, times[i]);
-	printf("]}\n");
-	fflush(stdout);
+		if (from >= warm)
+			times_add(to - from);
+	} while (to < end || times_count < FEWEST);
+	times_tell();
+}
+
+/* Has memory that the client reads and writes. */
+static void lend(void)
+{
+	struct fid_mr *mr;
+
+	check("fi_mr_reg", fi_mr_reg(domain, zeroed(size), size, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
+	server_conn();
+	while (cq_next())
+		;
+}
+
+static void reach_post(struct conn *conn, char *buffer, uint64_t flags)
+{
+	struct iovec iov = { .iov_base = buffer, .iov_len = size };
+	struct fi_rma_iov remote = { .addr = 0, .len = size, .key = KEY };
+	struct fi_msg_rma msg = { .msg_iov = &iov, .iov_count = 1, .rma_iov = &remote, .rma_iov_count = 1, .context = buffer };
+	ssize_t result;
+
+	while ((result = reads ? fi_readmsg(conn->ep, &msg, FI_COMPLETION) :
+				 fi_writemsg(conn->ep, &msg, FI_COMPLETION | flags)) == -FI_EAGAIN)
+		fi_cq_read(cq, NULL, 0);
+	check(reads ? "fi_readmsg" : "fi_writemsg", result);
+}
+
+/* Reads or writes one after the other. */
+static void reach(void)
+{
+	struct conn *conn = client_conn();
+	uint64_t warm = now() + millis * 1000000 / 5, end = warm + millis * 1000000, from, to;
+	char *buffer = zeroed(size);
+
+	do {
+		from = now();
+		reach_post(conn, buffer, FI_DELIVERY_COMPLETE);
+		cq_must();
+		to = now();
+		if (from >= warm)
+			times_add(to - from);
+	} while (to < end || times_count < FEWEST);
+	times_tell();
+}
+
+/* Keeps as many reads or writes in flight as the window has. */
+static void reach_all(void)
+{
+	struct conn *conn = client_conn();
+	size_t open = reads ? receives : window;
+	uint64_t start, count = 0;
+	char *shared = zeroed(size);
+
+	start = now();
+	for (size_t i = 0; i < open; i++, count++)
+		reach_post(conn, reads ? zeroed(size) : shared, 0);
+	for (; now() - start < millis * 1000000; count++) {
+		cq_must();
+		reach_post(conn, context, 0);
+	}
+	reach_post(conn, shared, FI_DELIVERY_COMPLETE);
+	for (size_t i = 0; i <= open; i++)
+		cq_must();
+	tell_rate(count + 1, now() - start);
 }
 
 static void stream(void)
@@ -442,7 +519,7 @@ static void accept_all(void)
 	ssize_t result;
 
 	for (;;) {
-		uint32_t event = eq_next(&entry, 0);
+		uint32_t event = eq_next(&entry, sleeps ? STEP_MS : 0);
 
 		if (event == FI_CONNREQ) {
 			conn = conn_new(entry.info);
@@ -500,7 +577,8 @@ static void open_all(void)
 
 	hints = fi_allocinfo();
 	hints->ep_attr->type = FI_EP_MSG;
-	hints->caps = FI_MSG;
+	hints->caps = rma ? FI_MSG | FI_RMA : FI_MSG;
+	hints->domain_attr->mr_mode = 0;
 	hints->addr_format = FI_SOCKADDR_IN;
 	hints->fabric_attr->prov_name = strdup("tcp");
 	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 9), "127.0.0.1", port, port ? 0 : FI_SOURCE, hints, &info));
@@ -529,6 +607,8 @@ static void server(void)
 		sink();
 	else if (!strcmp(measure, "connect"))
 		accept_all();
+	else if (rma)
+		lend();
 	else
 		hold();
 }
@@ -543,6 +623,8 @@ static void client(void)
 		stream();
 	} else if (!strcmp(measure, "connect")) {
 		connect_all();
+	} else if (rma) {
+		window == 1 ? reach() : reach_all();
 	} else {
 		fill(1);
 		pause();
@@ -592,6 +674,8 @@ int main(int argc, char **argv)
 	}
 	if (!measure)
 		fail("wanted measure=NAME", FI_EINVAL);
+	reads = !strcmp(measure, "read");
+	rma = reads || !strcmp(measure, "write");
 	/* Of a server that is to be woken, only that one sleeps. */
 	if (!strcmp(measure, "wake"))
 		sleeps = !port;

@@ -62,6 +62,10 @@ pub(super) enum Measure {
     Idle,
     /// Ping-pong with a server that has fallen asleep.
     Wake,
+    /// Reads of the server's memory.
+    Read,
+    /// Writes into the server's memory: one at a time they are acknowledged, many only at the end.
+    Write,
 }
 
 /// How plain sockets are used.
@@ -114,6 +118,14 @@ impl Wait {
 }
 
 impl Measure {
+    const ALL: [Self; 7] =
+        [Self::Latency, Self::Stream, Self::Connect, Self::Idle, Self::Wake, Self::Read, Self::Write];
+
+    /// Whether it reaches the server's memory.
+    pub(super) fn is_rma(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
@@ -121,6 +133,8 @@ impl Measure {
             Self::Connect => "connect",
             Self::Idle => "idle",
             Self::Wake => "wake",
+            Self::Read => "read",
+            Self::Write => "write",
         }
     }
 }
@@ -162,8 +176,7 @@ impl Spec {
         };
         let number = |key: &str| get(key).and_then(|value| value.parse::<usize>().ok());
         let wanted = |key: &str| number(key).ok_or_else(|| format!("--worker: wanted {key}=NUMBER"));
-        let measures = [Measure::Latency, Measure::Stream, Measure::Connect, Measure::Idle, Measure::Wake];
-        let measure = measures.into_iter().find(|measure| get("measure") == Some(measure.name()));
+        let measure = Measure::ALL.into_iter().find(|measure| get("measure") == Some(measure.name()));
         let waits = [Wait::Poll, Wait::Block, Wait::Epoll];
         let wait = waits.into_iter().find(|wait| get("wait") == Some(wait.name()));
         let port = get("port").and_then(|port| port.parse::<u16>().ok());

@@ -2,6 +2,7 @@
 //! `kofi info`: what `fi_getinfo` gives for hints, and why it does not give more.
 
 mod json;
+mod live;
 mod names;
 
 use std::io::Write;
@@ -28,9 +29,13 @@ Examples:
   kofi info --caps FI_MSG,FI_RMA --why
                                       which offers match, and which hint fails first at the others
   kofi info --json --type msg | jq -r .domain_attr.name
+  kofi info --live 4711               the objects of a running process that was started with KOFI_LIVE=1
 
 Exit codes: 0 something matches, 1 nothing does or it cannot be found out (stderr says why), 2 wrong usage.")]
 pub(crate) struct Options {
+    /// Show the live objects of a running process (with KOFI_LIVE=1 in its environment): states, peers, counts
+    #[arg(long, value_name = "PID", conflicts_with_all = ["why", "verbose", "node", "service", "source", "HintOptions"])]
+    live: Option<u32>,
     /// Say of each offer whether it matches; if not, which hint failed first and what to do
     #[arg(long)]
     why: bool,
@@ -191,7 +196,11 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result {
-    if options.why { why(options) } else { list(options) }
+    match options.live {
+        Some(pid) => live::show(pid, options.json),
+        None if options.why => why(options),
+        None => list(options),
+    }
 }
 
 fn list(options: &Options) -> Result {

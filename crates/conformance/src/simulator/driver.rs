@@ -231,6 +231,9 @@ impl Simulator {
                 Found::Error(errno) => {
                     trace.add(network.now, || format!("ep {}: {errno:?}", ep.0));
                     inside(|| domain.machine.transport_failed(id, errno));
+                    if domain.machine.has_unreceived(id) {
+                        inside(|| domain.machine.half_closed(id, now));
+                    }
                     return false;
                 }
             }

@@ -385,7 +385,7 @@ impl Connected {
 /// Limits in time that are all short.
 pub fn short_limits() -> TimeLimits {
     let limit = Some(Duration::from_millis(200));
-    TimeLimits { connect: limit, handshake: limit, decision: limit, shutdown: limit }
+    TimeLimits { connect: limit, handshake: limit, decision: limit, shutdown: limit, ..TimeLimits::default() }
 }
 
 /// The case is passed.

@@ -427,6 +427,62 @@ pub fn a_peer_goes_at_each_byte_of_a_message(world: &mut dyn World) -> Outcome {
     PASSED
 }
 
+/// Wire 10, D11: what a peer sent whole before it went is received, however it went, and then FI_SHUTDOWN comes. What
+/// it did not send whole is not.
+pub fn what_a_peer_sent_before_it_went_is_received(world: &mut dyn World) -> Outcome {
+    let pair = Pair::open(world);
+    raw(world)?;
+    let bytes = Record::message(5).bytes(b"hello");
+    for more in [0, 10, 18] {
+        for reset in [false, true] {
+            let (peer, server) = accepted(world, &pair);
+            write(world, peer, &bytes);
+            write(world, peer, &bytes);
+            write(world, peer, &bytes[..more]);
+            run_for(world, APART);
+            if let Some(raw) = world.raw() {
+                if reset { raw.reset(peer) } else { raw.close(peer) }
+            }
+            run_for(world, APART);
+            silent(world, pair.server.eq);
+            for context in 0..2 {
+                ok(world.recv(server, ReceiveOp::new(8, context)));
+                let done = completion(world, pair.server.cq);
+                assert_eq!((done.context, done.len), (context, 5));
+            }
+            shut_down(world, pair.server.eq, server);
+            no_completion(world, pair.server.cq);
+            ok(world.close_ep(server));
+        }
+    }
+    pair.close(world);
+    PASSED
+}
+
+/// D11: a shutdown sends what is queued, but not to a peer whose connection is known to be broken.
+pub fn a_shutdown_after_a_reset_waits_for_nothing(world: &mut dyn World) -> Outcome {
+    let pair = Pair::open(world);
+    raw(world)?;
+    let (peer, server) = accepted(world, &pair);
+    write(world, peer, &Record::message(5).bytes(b"hello"));
+    let send = SendOp::new(*b"acknowledge this", 1).flags(OpFlags::DELIVERY_COMPLETE);
+    ok(world.send(server, send));
+    run_for(world, APART);
+    if let Some(raw) = world.raw() {
+        raw.reset(peer);
+    }
+    run_for(world, APART);
+    silent(world, pair.server.eq);
+    let start = world.now();
+    ok(world.shutdown(server, 0));
+    shut_down(world, pair.server.eq, server);
+    assert!(world.now() - start < Duration::from_secs(2), "it waited for what cannot come");
+    assert_eq!(completion_error(world, pair.server.cq).errno, Errno::ECANCELED);
+    ok(world.close_ep(server));
+    pair.close(world);
+    PASSED
+}
+
 /// Wire 14: fields that stock ignores are ignored.
 pub fn what_is_ignored_is_ignored(world: &mut dyn World) -> Outcome {
     let pair = Pair::open(world);

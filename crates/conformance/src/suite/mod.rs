@@ -268,6 +268,8 @@ suite! { $
         records_behind_the_request_are_received
         a_stream_may_be_split_anywhere
         a_peer_goes_at_each_byte_of_a_message
+        what_a_peer_sent_before_it_went_is_received
+        a_shutdown_after_a_reset_waits_for_nothing
         what_is_ignored_is_ignored
         broken_records_end_their_connection
         an_enormous_record_is_only_a_number

@@ -5,6 +5,8 @@
 //! sequence of records, a [`header`] and its payload. Section numbers in comments are those of
 //! `docs/wire.md`.
 
+use crate::count::Of;
+
 pub mod cm;
 pub mod header;
 
@@ -68,7 +70,7 @@ pub enum WireError {
         found: u8,
     },
     /// A connection message of a type that has no place here.
-    #[error("connection message of type {found} where a {wanted} belongs")]
+    #[error("connection message of type {found} where a {wanted} belongs; is it a libfabric tcp peer?")]
     MessageType {
         /// What was found.
         found: u8,
@@ -76,25 +78,31 @@ pub enum WireError {
         wanted: &'static str,
     },
     /// The announced private data is over the limit.
-    #[error("it announces {found} bytes of private data, at most {limit} are allowed", limit = cm::MAX_DATA)]
+    #[error("it announces {} of private data, at most {limit} fit; it has to send less", Of(u64::from(*found), "byte"), limit = cm::MAX_DATA)]
     DataLength {
         /// What was found.
         found: u16,
     },
     /// An operation code that does not exist.
-    #[error("data record with unknown operation {found}")]
+    #[error(
+        "data record with unknown operation {found}, wanted are those of protocol version 3; is it a newer peer?"
+    )]
     Operation {
         /// What was found.
         found: u8,
     },
     /// An operation that this kind of endpoint cannot take.
-    #[error("{what} sent to an endpoint that cannot take it")]
+    #[error(
+        "{what} sent to an endpoint that cannot take it, which is FI_EP_MSG; the peer has to use that, too"
+    )]
     Misdirected {
         /// The kind of record.
         what: &'static str,
     },
     /// The header's length does not fit its operation.
-    #[error("data record with a header of {found} bytes, its operation needs {wanted}")]
+    #[error(
+        "data record with a header of {}, its operation needs {wanted}; is it a libfabric tcp peer?", Of(u64::from(*found), "byte")
+    )]
     HeaderSize {
         /// What was found.
         found: u8,
@@ -102,7 +110,9 @@ pub enum WireError {
         wanted: u8,
     },
     /// The record's length is less than that of its header, or more than its kind can have.
-    #[error("data record of {found} bytes, impossible for its kind and header of {header}")]
+    #[error(
+        "data record of {}, impossible for its kind and header of {header}; is it a libfabric tcp peer?", Of(*found, "byte")
+    )]
     RecordSize {
         /// What was found.
         found: u64,
@@ -110,19 +120,19 @@ pub enum WireError {
         header: u8,
     },
     /// Remote segments: none, or more than four.
-    #[error("{found} remote segments, 1 to {limit} are allowed", limit = header::MAX_SEGMENTS)]
+    #[error("{}, 1 to {limit} are allowed; it has to split the operation", Of(u64::from(*found), "remote segment"), limit = header::MAX_SEGMENTS)]
     SegmentCount {
         /// What was found.
         found: u8,
     },
     /// An acknowledgement without anything to acknowledge.
-    #[error("an acknowledgement, but nothing waits for one")]
+    #[error("an acknowledgement, but nothing waits for one; is it a libfabric tcp peer?")]
     StrayAck,
     /// A read response without a read.
-    #[error("a read response, but no read is outstanding")]
+    #[error("a read response, but no read is outstanding; is it a libfabric tcp peer?")]
     StrayReadResponse,
     /// A read response of another length than the read.
-    #[error("a read response of {found} bytes to a read of {wanted}")]
+    #[error("a read response of {} to a read of {wanted}; is it a libfabric tcp peer?", Of(*found, "byte"))]
     ResponseLength {
         /// What was found.
         found: u64,
@@ -130,13 +140,17 @@ pub enum WireError {
         wanted: u64,
     },
     /// Remote access by a key that names no memory.
-    #[error("remote access to memory that is not registered")]
+    #[error("remote access by a key of no registered memory; it was closed, or the peer has another key")]
     NoSuchMemory,
     /// Remote access of a kind that the memory, or the endpoint, is not for.
-    #[error("remote access that the memory or the endpoint was not opened for")]
+    #[error(
+        "remote access that the memory or the endpoint is not for; register it for FI_REMOTE_READ or _WRITE"
+    )]
     MemoryAccess,
     /// Remote access beyond the memory's bounds.
-    #[error("remote access to {len} bytes at {addr:#x}, outside of the region")]
+    #[error(
+        "remote access to {} at {addr:#x}, outside of the region; addresses start at 0, or with FI_MR_VIRT_ADDR at its own", Of(*len, "byte")
+    )]
     MemoryRange {
         /// Where it starts.
         addr: u64,

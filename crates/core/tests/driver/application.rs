@@ -26,7 +26,7 @@ const ATTR: EndpointAttr = EndpointAttr {
 };
 
 impl Host {
-    fn new(now: Instant, plan: usize) -> Self {
+    fn new(now: Instant, plan: usize, buffered: u64) -> Self {
         let mut domain = Domain::new(TimeLimits::default());
         let cq = domain.open_cq(&CqAttr::default()).unwrap();
         Self {
@@ -39,6 +39,7 @@ impl Host {
             regions: Vec::new(),
             staged: Vec::new(),
             plan: WritePlan::new(plan).unwrap(),
+            buffered,
             open: true,
             posted: 0,
             released: 0,
@@ -49,7 +50,12 @@ impl Host {
 
     /// A host that has called `fi_connect`.
     pub(crate) fn active(now: Instant, plan: usize, data: &[u8]) -> Self {
-        let mut host = Self::new(now, plan);
+        Self::active_keeping(now, plan, data, 0)
+    }
+
+    /// The same, which keeps so many bytes of messages until there is a receive for them.
+    pub(crate) fn active_keeping(now: Instant, plan: usize, data: &[u8], buffered: u64) -> Self {
+        let mut host = Self::new(now, plan, buffered);
         let ep = host.endpoint(Origin::Active);
         assert_eq!(host.domain.connect(ep, None, data, now), Ok(ADDR));
         host.domain.transport_open(ep, ADDR);
@@ -58,7 +64,12 @@ impl Host {
 
     /// A host whose listener has got a transport connection.
     pub(crate) fn passive(now: Instant, plan: usize) -> Self {
-        let mut host = Self::new(now, plan);
+        Self::passive_keeping(now, plan, 0)
+    }
+
+    /// The same, which keeps so many bytes of messages until there is a receive for them.
+    pub(crate) fn passive_keeping(now: Instant, plan: usize, buffered: u64) -> Self {
+        let mut host = Self::new(now, plan, buffered);
         let mut pep = PassiveEndpoint::new(TimeLimits::default());
         pep.bind(true, 0).unwrap();
         pep.listen().unwrap();
@@ -70,7 +81,8 @@ impl Host {
     }
 
     pub(super) fn endpoint(&mut self, origin: Origin) -> EpId {
-        let ep = self.domain.open_endpoint(FID, ATTR, origin).unwrap();
+        let attr = EndpointAttr { total_buffered_recv: self.buffered, ..ATTR };
+        let ep = self.domain.open_endpoint(FID, attr, origin).unwrap();
         self.eq.bind_endpoint().unwrap();
         self.domain.bind_eq(ep, EQ, true, OpFlags::empty()).unwrap();
         self.domain.bind_cq(ep, self.cq, OpFlags::TRANSMIT | OpFlags::RECV).unwrap();
@@ -93,6 +105,17 @@ impl Host {
 
     pub(crate) fn post_read(&mut self, read: &Send, memory: Vec<Vec<u8>>, remote: &[Segment]) -> Result<()> {
         let op = self.domain.post_read(self.ep.unwrap(), read, remote)?;
+        self.remember(op, memory);
+        Ok(())
+    }
+
+    pub(crate) fn post_write(
+        &mut self,
+        write: &Send,
+        memory: Vec<Vec<u8>>,
+        remote: &[Segment],
+    ) -> Result<()> {
+        let op = self.domain.post_write(self.ep.unwrap(), write, remote)?;
         self.remember(op, memory);
         Ok(())
     }

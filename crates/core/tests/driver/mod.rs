@@ -44,6 +44,7 @@ pub(crate) struct Host {
     /// Bytes that were read and not used up.
     staged: Vec<u8>,
     plan: WritePlan,
+    buffered: u64,
     /// Whether it has a transport.
     pub(crate) open: bool,
     pub(crate) posted: usize,
@@ -139,19 +140,41 @@ impl Host {
         };
         staged.drain(..used);
         self.staged = staged;
+        self.deliver();
         if pipe.bytes.is_empty() || blocked {
             match pipe.ended {
                 true if blocked => self.domain.half_closed(ep, self.now),
-                true => self.domain.end_of_stream(ep),
+                true => self.end_of_stream(ep),
                 false => {}
             }
             self.domain.input_drained(ep);
         }
     }
 
+    /// All has been read; what is kept waits for receives.
+    pub(crate) fn end_of_stream(&mut self, ep: EpId) {
+        self.domain.end_of_stream(ep);
+        if self.domain.has_unreceived(ep) {
+            self.domain.half_closed(ep, self.now);
+        }
+    }
+
+    /// Copies messages that the machine kept to receives that were posted since.
+    fn deliver(&mut self) {
+        let Some(ep) = self.ep else { return };
+        while let Some((place, bytes)) = self.domain.poll_kept(ep) {
+            let bytes = bytes.to_vec();
+            self.place(place).zip(&bytes).for_each(|(to, from)| *to = *from);
+            self.domain.delivered(ep);
+        }
+    }
+
     /// Does what the machine wants done, and reads the completion queue.
     pub(crate) fn outputs(&mut self, outgoing: &mut Pipe, incoming: &mut Pipe) {
+        self.deliver();
         self.domain.expire(self.now);
+        // Whatever waited is tried again in each round.
+        while self.domain.poll_resumed().is_some() {}
         while let Some((_, TransportCommand::Close | TransportCommand::Finish)) = self.domain.poll_transport()
         {
             self.open = false;

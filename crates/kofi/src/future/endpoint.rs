@@ -8,7 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kofi_core::wire::header::Segment as RmaIov;
-use kofi_core::{Address, Error, Fid, Info, Reason, Result, State as EpState, TimeLimits};
+use kofi_core::{
+    Address, EndpointStatistics, Error, Fid, Info, Reason, Result, State as EpState, TimeLimits,
+};
 
 use super::hub::{AsyncDomain, Kind, Outgoing, Phase, Slot, poll_slot, slot};
 use super::{Failed, Received};
@@ -82,6 +84,14 @@ impl AsyncEndpoint {
     /// The domain that it is in.
     pub fn domain(&self) -> &AsyncDomain {
         &self.0.domain
+    }
+
+    /// What it has done so far, and what holds it up: counts, bytes, times, addresses.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when the endpoint is closed.
+    pub fn statistics(&self) -> Result<EndpointStatistics> {
+        self.0.ops.statistics()
     }
 
     /// Its identity.

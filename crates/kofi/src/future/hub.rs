@@ -3,20 +3,21 @@
 //! distribution of what comes out of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use kofi_core::wire::header::Segment as RmaIov;
 use kofi_core::{CompletionError, Errno, Error, Fid, Hints, Info, OpFlags, Reason, Result};
 
 use super::runtime::{Readiness, Runtime};
+use super::turn::{Leaves, Turns};
 use super::{Failed, Received, keep_waker, runtime, runtime_error};
 use crate::buffer::Buffers;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::domain::Domain;
 use crate::event_queue::{Event, EventQueue};
 use crate::fabric::Fabric;
+use crate::notice::Hold;
 use crate::provider::{EndpointOps, Message, Receive, Refused};
 use crate::wait::{Bell, lock};
 use crate::wait_set::WaitSet;
@@ -82,9 +83,7 @@ impl std::fmt::Debug for AsyncDomain {
 const ROUNDS: u32 = 16;
 
 pub(super) struct Hub {
-    state: Mutex<State>,
-    /// There may be something to do that nobody has looked for.
-    pending: AtomicBool,
+    state: Turns<State>,
     readiness: OnceLock<std::io::Result<Box<dyn Readiness>>>,
     runtime: Option<Box<dyn Runtime>>,
     waker: Waker,
@@ -123,8 +122,7 @@ impl Hub {
         let bell = Bell::new("fi_domain")?;
         set.gathered().add("fi_domain", &bell)?;
         Ok(Arc::new_cyclic(|hub| Self {
-            state: Mutex::default(),
-            pending: AtomicBool::new(false),
+            state: Turns::default(),
             readiness: OnceLock::new(),
             runtime,
             waker: Waker::from(Arc::new(Turn(hub.clone()))),
@@ -140,15 +138,8 @@ impl Hub {
 
     /// Does something with the state, and wakes whoever that concerns.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = lock(&self.state);
-        let value = f(&mut state);
-        let out = std::mem::take(&mut state.out);
-        drop(state);
-        out.wake();
-        if self.pending.load(Ordering::SeqCst) {
-            self.turn();
-        }
-        value
+        let _hold = Hold::new();
+        self.state.with(f, |state| self.run(state))
     }
 
     /// Whether a task that always finds something to do may go on.
@@ -168,26 +159,10 @@ impl Hub {
         }
     }
 
-    /// Does all there is to do, and has the runtime come back when there is more.
-    ///
-    /// One thread at a time does it; another that comes meanwhile leaves it to that one. It may be
-    /// called from wakers, and so under locks of which we know nothing: it never waits.
+    /// Does all there is to do, and has the runtime come back when there is more. It never waits.
     fn turn(&self) {
-        self.pending.store(true, Ordering::SeqCst);
-        while self.pending.load(Ordering::SeqCst) {
-            let mut state = match self.state.try_lock() {
-                Ok(state) => state,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // Whoever has the lock looks at `pending` afterwards.
-                Err(TryLockError::WouldBlock) => return,
-            };
-            if self.pending.swap(false, Ordering::SeqCst) {
-                self.run(&mut state);
-            }
-            let out = std::mem::take(&mut state.out);
-            drop(state);
-            out.wake();
-        }
+        let _hold = Hold::new();
+        self.state.turn(|state| self.run(state));
     }
 
     fn run(&self, state: &mut State) {
@@ -251,15 +226,21 @@ impl Hub {
 
 /// What is to be done outside of the lock: wakers to be woken, and wakers to be dropped.
 #[derive(Default)]
-struct Out {
+pub(super) struct Out {
     wake: Vec<Waker>,
     drop: Vec<Waker>,
 }
 
-impl Out {
-    fn wake(self) {
-        self.wake.into_iter().for_each(Waker::wake);
-        drop(self.drop);
+impl Leaves for State {
+    type Out = Out;
+
+    fn take_out(&mut self) -> Out {
+        std::mem::take(&mut self.out)
+    }
+
+    fn finish(out: Out) {
+        out.wake.into_iter().for_each(Waker::wake);
+        drop(out.drop);
     }
 }
 

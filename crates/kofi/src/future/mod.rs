@@ -43,6 +43,7 @@ mod hub;
 mod listener;
 mod queue;
 mod runtime;
+mod turn;
 
 pub use endpoint::{AsyncEndpoint, Connect, ConnectError, Connected, Ended, Recv, Shutdown, Transfer};
 pub use hub::AsyncDomain;

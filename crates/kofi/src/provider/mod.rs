@@ -14,7 +14,10 @@ use kofi_core::attr::{CqAttr, WaitObj};
 use kofi_core::flags::OpFlags;
 use kofi_core::info::FabricAttr;
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Error, Fid, Info, Result, SrxAttr, State, TimeLimits};
+use kofi_core::{
+    Address, DomainStatistics, EndpointStatistics, Error, Fid, Info, ListenerStatistics, Result, SrxAttr,
+    State, TimeLimits,
+};
 
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
@@ -88,6 +91,11 @@ pub trait PassiveEndpointOps: Send + Sync {
     fn limits(&self) -> TimeLimits;
     /// Sets them, for connections that come from now on.
     fn set_limits(&self, limits: TimeLimits);
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn statistics(&self) -> Result<ListenerStatistics>;
     /// `fi_listen`.
     ///
     /// # Errors
@@ -133,6 +141,8 @@ pub trait DomainOps: Send + Sync {
     /// # Errors
     /// As for [`endpoint`](Self::endpoint).
     fn endpoint_for(&self, request: &ConnectionRequest) -> Result<Arc<dyn EndpointOps>>;
+    /// What its endpoints have done so far, those that are closed included.
+    fn statistics(&self) -> DomainStatistics;
     /// `fi_close`.
     ///
     /// # Errors
@@ -425,6 +435,11 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// -FI_EINVAL when it is closed.
     fn set_limits(&self, limits: TimeLimits) -> Result<()>;
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// -FI_EINVAL when it is closed.
+    fn statistics(&self) -> Result<EndpointStatistics>;
     /// `fi_sendmsg`.
     ///
     /// # Errors

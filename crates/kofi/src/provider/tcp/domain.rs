@@ -3,18 +3,20 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitCond, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
-use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::message::{Memory, Segment, Send, Step, WritePlan};
 use kofi_core::multi_receive::Split;
+use kofi_core::wire::header;
 use kofi_core::{
-    CqId, Domain, EpId, Error, Fid, Info, Instant, MrId, MrMode, OpFlags, OpId, Result, SrxAttr,
-    State as EpState, TransportCommand,
+    CqId, Domain, DomainStatistics, EndpointStatistics, Entry, EpId, Error, Event, Fid, Info, Instant, MrId,
+    MrMode, OpFlags, OpId, Result, SrxAttr, State as EpState, TimeLimits, TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -23,6 +25,7 @@ use smallvec::SmallVec;
 
 use super::counter::{CntrShared, TcpCounter};
 use super::endpoint::TcpEndpoint;
+use super::locked::Locked;
 use super::memory_region::TcpMemoryRegion;
 use super::shared_receive::TcpSharedReceive;
 use super::socket::{self, Connecting};
@@ -34,6 +37,8 @@ use crate::completion_queue::Completion;
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
+use crate::notice::{self, Notice, Subject, What};
 use crate::progress::{self, ProgressThread};
 use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
@@ -44,6 +49,8 @@ use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
 const SCRATCH: usize = 16 * 1024;
+/// Of those, behind a piece of a message that is as long: enough for any header.
+const HEADERS: usize = 128;
 /// Pieces of one write.
 const SEGMENTS: usize = 128;
 /// Bytes read from one connection before others get their turn.
@@ -63,11 +70,18 @@ const MAX_HOT_POLLS: u32 = 64;
 const WRITE_BUDGET: usize = 4 << 20;
 /// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
 const MAX_LINGERING: usize = 1024;
-/// Mark among events of those.
-const LINGERING: u64 = u64::MAX - 1;
-/// Events of what wakes who sleeps.
-const KICK: u64 = u64::MAX - 2;
-/// Mark of the alarm among events; others carry the index of an endpoint.
+/// Endpoints that are looked at under one lock, to be shown to other processes.
+const GLANCE: u32 = 32;
+/// Looks in a row that find all acknowledged before there is no need for another: what waits behind a
+/// window that has just closed does not show at once.
+const LOOKS: u8 = 2;
+/// Messages that the hot endpoint has to receive in a row until its socket is watched no longer.
+const HOT_HITS: u32 = 16;
+/// Memory for so many injected messages is kept to be used again.
+const MAX_SPARE: usize = 256;
+/// Marks among events: of what wakes who sleeps, and of the alarm. Others carry [`EpId::bits`], so that
+/// one which comes late is not taken for a later endpoint's.
+const KICK: u64 = u64::MAX - 1;
 const ALARM: u64 = u64::MAX;
 
 pub(super) struct TcpDomain(Arc<Shared>, Progress);
@@ -78,6 +92,8 @@ pub(super) type Progress = Option<Arc<ProgressThread>>;
 /// What the domain's objects share.
 pub(super) struct Shared {
     pub(super) fabric: Arc<FabricShared>,
+    fid: Fid,
+    name: String,
     epoll: Arc<OwnedFd>,
     pub(super) mr_mode: MrMode,
     state: Mutex<State>,
@@ -98,6 +114,9 @@ pub(super) struct State {
     /// In the domain's epoll: wakes who sleeps when something can go on without an event.
     kick: OwnedFd,
     queues: HashMap<Fid, Weak<EqShared>>,
+    /// Completion queues of shared receive contexts: what ends there need not be of the endpoint that is dealt
+    /// with.
+    shared_cqs: Vec<Arc<CqShared>>,
     /// Endpoints with something to do that no event will tell of again.
     ready: VecDeque<EpId>,
     /// The endpoint that received last: polled without asking for events first.
@@ -105,17 +124,39 @@ pub(super) struct State {
     /// Polls of the hot endpoint until events are asked for, and how many there are in a row.
     hot_polls: u32,
     hot_limit: u32,
+    /// How many polls of it in a row have found something.
+    hot_hits: u32,
+    /// The hot endpoint, if its socket is not watched: who makes progress looks at it.
+    unwatched: Option<EpId>,
+    /// Threads that sleep until the epoll descriptor tells of something.
+    resting: usize,
+    /// Anybody may sleep like that at any time, without saying so.
+    exposed: bool,
     scratch: Vec<u8>,
     plan: WritePlan,
     /// What was sent on these may not have arrived yet.
     lingering: VecDeque<Lingering>,
+    /// No limit in time of those is over before.
+    linger_until: Option<Instant>,
+    /// Memory for messages to be injected.
+    spare: Vec<Vec<u8>>,
+    /// Memory for bytes that wait for a receive.
+    spare_kept: Vec<u8>,
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
     alarm: Alarm,
+    /// Something was sent since it was last looked whether peers answer.
+    asked: bool,
+    /// When that will be looked at.
+    check: Option<Instant>,
+    /// What is to be told of connections once the lock is free.
+    pub(super) notices: Vec<Notice>,
 }
 
 /// A connection that was shut down on this side.
 struct Lingering {
+    /// Whose connection it was: the mark among events.
+    ep: EpId,
     socket: OwnedFd,
     until: Instant,
 }
@@ -132,7 +173,8 @@ struct Connection {
     broken: Option<Errno>,
     /// Sends that wait for others.
     deferred: u32,
-    last_send: Instant,
+    /// When the last one was written, if completions were unread then.
+    last_send: Option<Instant>,
     /// It is in [`State::ready`].
     queued: bool,
     /// Bytes that were read and wait for a receive to be posted.
@@ -143,6 +185,11 @@ struct Connection {
     cqs: SmallVec<[Arc<CqShared>; 2]>,
     /// Counters that count its operations.
     cntrs: SmallVec<[Arc<CntrShared>; 1]>,
+    /// Looks at whether the peer answers that are due since something was sent.
+    asked: u8,
+    /// When it was connected, and until when.
+    since: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl Connection {
@@ -155,12 +202,15 @@ impl Connection {
             ended: false,
             broken: None,
             deferred: 0,
-            last_send: Instant::from_nanos(0),
+            last_send: None,
             queued: false,
             kept: Vec::new(),
             kept_used: 0,
             cqs: SmallVec::new(),
             cntrs: SmallVec::new(),
+            asked: 0,
+            since: None,
+            until: None,
         }
     }
 }
@@ -187,23 +237,38 @@ impl TcpDomain {
             regions: Vec::new(),
             kick,
             queues: HashMap::new(),
+            shared_cqs: Vec::new(),
             ready: VecDeque::new(),
             hot: None,
             hot_polls: 0,
             hot_limit: 1,
+            hot_hits: 0,
+            unwatched: None,
+            resting: 0,
+            // The thread sleeps whenever there is nothing to do.
+            exposed: auto,
             scratch: vec![0; SCRATCH],
             plan: WritePlan::new(SEGMENTS)?,
             lingering: VecDeque::new(),
+            linger_until: None,
+            spare: Vec::new(),
+            spare_kept: Vec::new(),
             joined: Vec::with_capacity(socket::JOIN),
             alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
+            asked: false,
+            check: None,
+            notices: Vec::new(),
         };
         let shared = Arc::new(Shared {
             fabric: fabric.clone(),
+            fid: fabric.new_fid(),
+            name: info.domain_attr.name.clone(),
             epoll,
             mr_mode,
             state: Mutex::new(state),
             _child: fabric.child(|children| &mut children.domains),
         });
+        fabric.add_object(Arc::downgrade(&shared) as Weak<dyn Inspect>);
         let start = || ProgressThread::start("fi_domain", shared.clone()).map(Arc::new);
         let thread = auto.then(start).transpose()?;
         Ok(Self(shared, thread))
@@ -284,30 +349,40 @@ impl DomainOps for TcpDomain {
         self.open_endpoint(request.info(), Some(request))
     }
 
+    fn statistics(&self) -> DomainStatistics {
+        self.0.lock().machine.statistics()
+    }
+
     fn close(&self) -> Result<()> {
         self.0.lock().machine.check_close()
     }
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked::new(lock(&self.state))
     }
 
     /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
     /// told to the kernel again.
     pub(super) fn watch(&self, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&self.epoll, socket, EventData::new_u64(ep.index() as u64), flags)
+        watch(&self.epoll, ep, socket)
     }
+}
+
+fn watch(epoll: &OwnedFd, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, socket, EventData::new_u64(ep.bits()), flags)
 }
 
 impl Shared {
     /// Waits until there is something to do, at most for `time`.
     pub(super) fn wait(&self, time: Duration) {
+        self.rest();
         let mut fds = [PollFd::new(&*self.epoll, PollFlags::IN)];
         // An interrupted wait is a short one.
         let _ = poll(&mut fds, Some(&timespec(time)));
+        self.rise();
     }
 }
 
@@ -319,6 +394,75 @@ impl Source for Shared {
     fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
+
+    fn rest(&self) {
+        let mut state = self.lock();
+        state.resting += 1;
+        state.watch_all();
+        if !state.ready.is_empty() {
+            // Another thread has left that since.
+            state.kick();
+        }
+    }
+
+    fn rise(&self) {
+        self.lock().resting -= 1;
+    }
+
+    fn expose(&self) {
+        let mut state = self.lock();
+        state.exposed = true;
+        state.watch_all();
+    }
+}
+
+impl Inspect for Shared {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let end = live::patience();
+        let mut sums = None;
+        let mut next = Some(0);
+        while let Some(first) = next {
+            // A few at a time, so that nobody waits for long.
+            let Some(state) = patiently(&self.state, end) else { break };
+            let sums = sums.get_or_insert_with(|| {
+                let queues: Vec<_> =
+                    state.machine.cqs().filter_map(|cq| state.machine.cq_statistics(cq)).collect();
+                (state.machine.statistics_without_open(), queues)
+            });
+            let places = state.machine.endpoint_places();
+            let last = places.min(first + GLANCE);
+            let endpoints = (first..last).filter_map(|index| state.machine.endpoint_at(index));
+            let endpoints: SmallVec<[_; GLANCE as usize]> =
+                endpoints.filter_map(|ep| state.statistics(ep).ok()).collect();
+            drop(state);
+            for endpoint in &endpoints {
+                sums.0.add(endpoint);
+                report.endpoint(self.fid.0, endpoint);
+            }
+            next = (last < places).then_some(last);
+        }
+        for queue in sums.iter().flat_map(|(_, queues)| queues) {
+            let mut object = report.object("completion_queue");
+            object.number("domain", self.fid.0).number("unread", queue.unread as u64);
+            object.number("bindings", queue.bindings as u64);
+        }
+        let mut object = report.object("domain");
+        object.number("fid", self.fid.0).number("fabric", fabric).text("name", &self.name);
+        if next.is_some() {
+            object.flag("busy", true);
+        }
+        if let Some((sums, _)) = &sums {
+            object
+                .number("endpoints", sums.endpoints as u64)
+                .number("connected", sums.connected as u64)
+                .number("shared_receive_contexts", sums.shared_receive_contexts as u64)
+                .number("counters", sums.counters as u64)
+                .number("memory_regions", sums.memory_regions as u64)
+                .number("connections", sums.connections)
+                .endings("endings", &sums.endings)
+                .traffic(&sums.traffic);
+        }
+    }
 }
 
 impl State {
@@ -328,37 +472,51 @@ impl State {
         if expired {
             self.machine.expire(now());
         }
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let mut events = [MaybeUninit::uninit(); EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        let (mut others, mut linger) = (false, false);
-        for event in events.iter().take(count) {
-            let index = match event.data.u64() {
+        let events: &[epoll::Event] = match epoll::wait(epoll, &mut events, Some(&zero)) {
+            Ok((events, _)) => events,
+            Err(_) => &[],
+        };
+        let (mut others, mut alarmed) = (false, false);
+        for event in events {
+            let ep = match event.data.u64() {
                 ALARM => {
+                    alarmed = true;
                     self.alarm.seen();
-                    linger = true;
-                    continue;
-                }
-                LINGERING => {
-                    linger = true;
+                    self.end_lingering();
                     continue;
                 }
                 KICK => continue,
-                index => index as usize,
+                bits => EpId::from_bits(bits),
             };
-            let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else { continue };
+            let Some(connection) = self.connection(ep).filter(|connection| connection.socket.is_some())
+            else {
+                self.linger_on(ep);
+                continue;
+            };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
             let over = is(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
             connection.readable |= is(EventFlags::IN) || over;
             connection.writable |= is(EventFlags::OUT) || over;
             connection.ended |= over;
-            let ep = connection.id;
+            self.machine.woken(ep);
             others |= self.hot != Some(ep);
+            self.enqueue(ep);
+        }
+        if let Some(ep) = self.unwatched
+            && let Some(connection) = self.connection(ep)
+        {
+            // Nobody else tells whether something has come.
+            connection.readable = true;
             self.enqueue(ep);
         }
         // The more endpoints receive, the less it is worth to look at one of them.
         self.hot_limit = if others { 1 } else { (self.hot_limit * 2).min(MAX_HOT_POLLS) };
+        if others {
+            self.hot_hits = 0;
+        }
         self.hot_polls = self.hot_limit;
         for _ in 0..self.ready.len() {
             let Some(ep) = self.ready.pop_front() else { break };
@@ -367,12 +525,11 @@ impl State {
                 self.service(ep);
             }
         }
-        if linger {
-            let now = now();
-            self.lingering.retain(|lingering| lingering.until > now && !socket::discard(&lingering.socket));
+        if alarmed {
+            self.check_peers(now());
         }
         self.settle();
-        count == EVENTS || !self.ready.is_empty()
+        events.len() == EVENTS || !self.ready.is_empty()
     }
 
     /// As [`progress`](Self::progress), for a reader that polls: mostly the next message comes where
@@ -381,23 +538,79 @@ impl State {
         if self.ready.is_empty()
             && self.hot_polls > 0
             && let Some(ep) = self.hot
-            && let Some(connection) = self.connection(ep)
+            && let Some(connection) = self.connection_ref(ep)
+            // If not, its transport has to take more: an event tells of that.
+            && connection.writable
         {
-            connection.readable = true;
+            let has_kept = connection.kept_used < connection.kept.len();
             self.hot_polls -= 1;
             // Mostly nothing has come yet, and there is nothing else to do then.
-            if self.has_kept(ep) || self.read(ep).is_some() {
-                self.service(ep);
+            if has_kept || self.read(ep).is_some() {
+                self.hot_hits = self.hot_hits.saturating_add(1);
+                // Mostly a message has come, and nothing follows from that but its completion.
+                if self.is_quiet(ep) {
+                    self.notify(ep);
+                } else {
+                    self.service(ep);
+                }
+                self.unwatch(ep);
             }
             return;
         }
         self.progress(epoll);
     }
 
-    /// Whether bytes that were read wait for a receive.
-    fn has_kept(&self, ep: EpId) -> bool {
-        let connection = self.connections.get(ep.index()).and_then(Option::as_ref);
-        connection.is_some_and(|connection| connection.kept_used < connection.kept.len())
+    /// Takes an endpoint that is polled, and receives each time, from what the kernel watches: it tells
+    /// the epoll descriptor of each message otherwise, for nothing.
+    fn unwatch(&mut self, ep: EpId) {
+        if self.hot_hits < HOT_HITS || self.unwatched.is_some() || self.exposed || self.resting > 0 {
+            return;
+        }
+        if self.is_steady(ep)
+            && let Some(Connection { socket: Some(socket), .. }) = self.connection_ref(ep)
+            && epoll::delete(&self.epoll, socket).is_ok()
+        {
+            self.unwatched = Some(ep);
+        }
+    }
+
+    /// Whether reading tells all there is to know of an endpoint's transport.
+    fn is_steady(&self, ep: EpId) -> bool {
+        let connection = self.connection_ref(ep);
+        connection.is_some_and(|connection| {
+            connection.socket.is_some()
+                && connection.writable
+                && !connection.ended
+                && connection.broken.is_none()
+        }) && self.machine.plan_read(ep).is_some()
+    }
+
+    /// Has the endpoint that is not watched watched again. What came meanwhile is told as an event.
+    fn watch_all(&mut self) {
+        let Some(ep) = self.unwatched.take() else { return };
+        self.hot_hits = 0;
+        let Self { connections, epoll, .. } = self;
+        if let Some(Some(Connection { socket: Some(socket), id, .. })) = connections.get(ep.index())
+            && *id == ep
+            && let Err(errno) = watch(epoll, ep, socket)
+        {
+            self.machine.transport_failed(ep, errno_of(errno));
+            self.settle_endpoint(ep);
+        }
+    }
+
+    /// Whether nothing is to be done for an endpoint until its transport has more, or the application.
+    fn is_quiet(&self, ep: EpId) -> bool {
+        let connection = self.connection_ref(ep);
+        connection.is_some_and(|connection| {
+            !(connection.readable || connection.ended)
+                && connection.broken.is_none()
+                && connection.kept_used == connection.kept.len()
+        }) && self.machine.is_quiet(ep)
+    }
+
+    fn connection_ref(&self, ep: EpId) -> Option<&Connection> {
+        self.connections.get(ep.index())?.as_ref().filter(|connection| connection.id == ep)
     }
 
     fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
@@ -419,16 +632,107 @@ impl State {
         self.flush(ep);
         self.fill(ep);
         self.flush(ep);
+        if self.unwatched == Some(ep) && !self.is_steady(ep) {
+            self.watch_all();
+        }
         self.settle_endpoint(ep);
     }
 
     /// The endpoint's socket, from connect or accept.
     pub(super) fn attach(&mut self, ep: EpId, socket: OwnedFd) {
         if let Some(connection) = self.connection(ep) {
-            // Whether these are true is found out by trying.
-            connection.readable = true;
+            // Whether it is true is found out by trying. What can be read is told by an event: nothing
+            // can yet, since the peer waits for what we write.
             connection.writable = true;
             connection.socket = Some(socket);
+            self.keep_alive(ep);
+        }
+    }
+
+    /// Has the system watch over the peer, as the endpoint's limits say.
+    fn keep_alive(&mut self, ep: EpId) {
+        if let Ok(limits) = self.machine.limits(ep)
+            && let Some(Connection { socket: Some(socket), .. }) = self.connection(ep)
+        {
+            socket::keep_alive(socket, &limits);
+            if let Some((at, interval)) = self.check.zip(self.machine.peer_check_interval(ep)) {
+                self.check = Some(at.min(now().after(interval)));
+            }
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, ep: EpId, limits: TimeLimits) -> Result<()> {
+        self.machine.set_limits(ep, limits)?;
+        self.keep_alive(ep);
+        self.settle();
+        Ok(())
+    }
+
+    /// Looks whether peers answer that were sent something, once that is due.
+    fn check_peers(&mut self, now: Instant) {
+        if self.check.is_none_or(|at| at > now) {
+            return;
+        }
+        self.check = None;
+        for index in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
+            let Some(socket) = connection.socket.as_ref().filter(|_| connection.asked > 0) else { continue };
+            let Some(answers) = socket::answers(socket) else { continue };
+            connection.asked -= 1;
+            if self.machine.check_peer(connection.id, &answers, now) {
+                connection.asked = LOOKS;
+            }
+            self.asked |= connection.asked > 0;
+        }
+    }
+
+    /// When it will be looked whether peers answer: early enough for the shortest limit, also of those
+    /// that are sent something until then.
+    fn plan_check(&mut self) {
+        self.asked = false;
+        let open = self.connections.iter().flatten().filter(|connection| connection.socket.is_some());
+        let interval = open.filter_map(|connection| self.machine.peer_check_interval(connection.id)).min();
+        self.check = interval.map(|interval| now().after(interval));
+    }
+
+    /// The endpoint, as it is now.
+    pub(super) fn statistics(&self, ep: EpId) -> Result<EndpointStatistics> {
+        let mut statistics = self.machine.endpoint_statistics(ep)?;
+        let connection = self.connections.get(ep.index()).and_then(Option::as_ref);
+        statistics.connected = connection.and_then(|connection| {
+            let since = connection.since?;
+            Some(connection.until.unwrap_or_else(now).until(since))
+        });
+        Ok(statistics)
+    }
+
+    /// Something is to be told of an endpoint's connection.
+    pub(super) fn notice(&mut self, ep: EpId, what: impl FnOnce(&EndpointStatistics) -> What) {
+        if notice::wanted()
+            && let Ok(statistics) = self.machine.endpoint_statistics(ep)
+        {
+            let EndpointStatistics { fid, local, peer, .. } = statistics;
+            self.notices.push(Notice { subject: Subject { fid, local, peer }, what: what(&statistics) });
+        }
+    }
+
+    /// An event is about to be put into its queue.
+    fn happened(&mut self, ep: EpId, entry: &Entry) {
+        match &entry.event {
+            Event::Connected { data } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.since = Some(now());
+                }
+                self.notice(ep, |_| What::Connected(data.len()));
+            }
+            Event::Shutdown { reason } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.until = Some(now());
+                }
+                self.notice(ep, |statistics| What::Shutdown(*reason, Box::new(statistics.traffic)));
+            }
+            Event::Error { reason, .. } => self.notice(ep, |_| What::Failed(*reason)),
+            _ => {}
         }
     }
 
@@ -442,6 +746,17 @@ impl State {
             && !connection.cqs.iter().any(|known| Arc::ptr_eq(known, cq))
         {
             connection.cqs.push(cq.clone());
+        }
+    }
+
+    pub(super) fn bind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        self.shared_cqs.push(cq.clone());
+    }
+
+    /// A shared receive context with that queue is closed.
+    pub(super) fn unbind_shared_cq(&mut self, cq: &Arc<CqShared>) {
+        if let Some(at) = self.shared_cqs.iter().position(|known| Arc::ptr_eq(known, cq)) {
+            self.shared_cqs.swap_remove(at);
         }
     }
 
@@ -505,6 +820,20 @@ impl State {
         buffers
     }
 
+    /// A copy of bytes to be injected, in memory that is used again.
+    pub(super) fn spare(&mut self, bytes: &[u8]) -> Buffers {
+        let mut memory = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(offers::INJECT_SIZE));
+        memory.clear();
+        memory.extend_from_slice(bytes);
+        Buffers::spare(memory)
+    }
+
+    pub(super) fn put_spare(&mut self, memory: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(memory);
+        }
+    }
+
     fn take_memory(&mut self, op: OpId) -> Buffers {
         let memory = self.memory.get_mut(op.index()).and_then(Option::take);
         memory.filter(|buffers| !buffers.is_lent(None)).unwrap_or_default()
@@ -554,8 +883,12 @@ impl State {
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
     pub(super) fn close(&mut self, ep: EpId) {
         self.flush(ep);
+        self.notice(ep, |statistics| What::Closed(Box::new(statistics.traffic)));
         if self.machine.close_endpoint(ep).is_err() {
             return;
+        }
+        if self.unwatched == Some(ep) {
+            self.unwatched = None;
         }
         let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
         if let Some(connection) = connection {
@@ -568,21 +901,19 @@ impl State {
         self.settle();
     }
 
-    /// Closes a socket. While a child of this process has it, too, it would go on to tell of events,
-    /// and be taken for the next one of the same endpoint's place.
-    fn close_socket(&self, socket: OwnedFd, unread: bool) {
-        let _ = epoll::delete(&self.epoll, &socket);
-        socket::close(socket, unread);
+    fn close_socket(&mut self, socket: OwnedFd, unread: bool) {
+        if unread {
+            socket::discard(&socket, &mut self.scratch);
+        }
+        socket::close(socket);
     }
 
     /// Ends a connection so that the peer gets all that was sent: see [`TransportCommand::Finish`].
-    fn linger(&mut self, ep: EpId, socket: OwnedFd) {
+    /// The socket goes on to be watched as the endpoint's.
+    fn linger(&mut self, ep: EpId, socket: OwnedFd, unread: bool) {
         socket::finish(&socket);
-        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
-        let until = now().after(limit.unwrap_or(Duration::MAX));
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        let watched = epoll::modify(&self.epoll, &socket, EventData::new_u64(LINGERING), flags);
-        if socket::discard(&socket) || watched.is_err() {
+        let watched = self.unwatched != Some(ep) || watch(&self.epoll, ep, &socket).is_ok();
+        if unread && socket::discard(&socket, &mut self.scratch) || !watched {
             return self.close_socket(socket, false);
         }
         if self.lingering.len() >= MAX_LINGERING
@@ -590,11 +921,34 @@ impl State {
         {
             self.close_socket(oldest.socket, true);
         }
-        self.lingering.push_back(Lingering { socket, until });
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        let until = now().after(limit.unwrap_or(Duration::MAX));
+        self.linger_until = Some(self.linger_until.map_or(until, |known| known.min(until)));
+        self.lingering.push_back(Lingering { ep, socket, until });
+    }
+
+    /// Something has come from a connection that was shut down, or its end.
+    fn linger_on(&mut self, ep: EpId) {
+        // Mostly the one that has waited longest.
+        if let Some(at) = self.lingering.iter().position(|lingering| lingering.ep == ep)
+            && let Some(lingering) = self.lingering.get(at)
+            && socket::discard(&lingering.socket, &mut self.scratch)
+        {
+            self.lingering.remove(at);
+        }
+    }
+
+    /// Closes those that have lingered for long enough.
+    fn end_lingering(&mut self) {
+        let now = now();
+        if self.linger_until.is_some_and(|until| until <= now) {
+            self.lingering.retain(|lingering| lingering.until > now);
+            self.linger_until = self.lingering.iter().map(|lingering| lingering.until).min();
+        }
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
-        if self.machine.state(ep) != Ok(EpState::Connecting) {
+        if !self.machine.is_connecting(ep) {
             return;
         }
         let Some(Connection { socket: Some(socket), .. }) = self.connection(ep) else { return };
@@ -602,6 +956,69 @@ impl State {
             Connecting::Done(local) => self.machine.transport_open(ep, local),
             Connecting::Pending => {}
             Connecting::Failed(errno) => self.machine.transport_failed(ep, errno_of(errno)),
+        }
+    }
+
+    /// Writes an injected message at once, if nothing is to be written before it. Gives the number of its
+    /// bytes that were written, header and all, and whether those are all.
+    pub(super) fn inject(&mut self, ep: EpId, send: &Send, bytes: &[u8]) -> Result<(usize, bool)> {
+        let Self { machine, connections, joined, asked, .. } = self;
+        let mut header = [0; header::MAX_LEN];
+        let Some(len) = machine.plan_inject(ep, send, &mut header)? else { return Ok((0, false)) };
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Ok((0, false)) };
+        // Who has not read the completions of what was sent is perhaps about to send more.
+        let unread = connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0);
+        let Some(socket) = connection.socket.as_ref().filter(|_| connection.writable && !unread) else {
+            return Ok((0, false));
+        };
+        joined.clear();
+        joined.extend_from_slice(header.get(..len).unwrap_or_default());
+        joined.extend_from_slice(bytes);
+        match socket::send(socket, joined) {
+            Ok(count) if count == joined.len() => {
+                machine.injected(ep, bytes.len() as u64);
+                connection.last_send = None;
+                (*asked, connection.asked) = (true, LOOKS);
+                Ok((count, true))
+            }
+            Ok(count) => Ok((count, false)),
+            Err(Errno::INTR | Errno::AGAIN) => Ok((0, false)),
+            Err(errno) => {
+                self.write_broke(ep, errno);
+                Ok((0, false))
+            }
+        }
+    }
+
+    /// Writing has failed. What the peer had sent before is still to be read.
+    fn write_broke(&mut self, ep: EpId, errno: Errno) {
+        if let Some(connection) = self.connection(ep) {
+            connection.writable = false;
+            // The first one says why; later ones only that it is broken.
+            connection.broken.get_or_insert(errno);
+            connection.readable = true;
+        }
+        self.machine.write_failed(ep);
+        // Whoever got us here may leave before it is done.
+        self.alarm.ring();
+        self.enqueue(ep);
+    }
+
+    /// A receive was posted, and bytes wait for one: they go there, or wait until more are posted. So does
+    /// an application that reads many completions, and posts a receive for each. It has to come back
+    /// while completions are unread, and nobody sleeps.
+    pub(super) fn receive_posted(&mut self, ep: EpId) {
+        let Self { machine, connections, auto, resting, .. } = self;
+        let Some(Some(connection)) = connections.get(ep.index()) else { return };
+        let cqs = &connection.cqs;
+        let comes_back = !*auto
+            && *resting == 0
+            && cqs.iter().any(|cq| machine.cq_len(cq.id) > 0)
+            && !cqs.iter().any(|cq| cq.waiter.is_armed());
+        if comes_back {
+            self.enqueue(ep);
+        } else {
+            self.service(ep);
         }
     }
 
@@ -622,50 +1039,56 @@ impl State {
         }
         // Who sleeps would not come back for it.
         let unread = || connection.cqs.iter().any(|cq| machine.cq_len(cq.id) > 0 && !cq.waiter.is_armed());
-        if len <= DEFER_LEN && !*auto && connection.deferred < DEFER_COUNT && unread() {
+        let may_defer = len <= DEFER_LEN && !*auto && connection.deferred < DEFER_COUNT && unread();
+        if may_defer {
             let now = now();
-            let quick = now.until(connection.last_send) < DEFER_INTERVAL;
-            connection.last_send = now;
+            let quick = connection.last_send.is_some_and(|last| now.until(last) < DEFER_INTERVAL);
             if quick {
+                connection.last_send = Some(now);
                 connection.deferred += 1;
                 return self.enqueue(ep);
             }
         }
+        // Who reads each completion before the next post is not about to post many: no clock for that.
+        let many = may_defer || connection.deferred > 0;
         self.flush(ep);
         // Writing may have taken longer than the interval: that was not the application's time.
         if let Some(connection) = self.connection(ep) {
-            connection.last_send = now();
+            connection.last_send = many.then(now);
         }
     }
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, regions, plan, joined, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, asked, unwatched, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
-        let mut left = false;
+        let (mut left, mut choked) = (false, false);
         connection.deferred = 0;
         let mut budget = WRITE_BUDGET;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
-            let mut pieces: SmallVec<[&[u8]; SEGMENTS]> = SmallVec::new();
-            for segment in plan.segments() {
-                match segment {
-                    Segment::Bytes { start, len } => pieces.extend(plan.bytes().get(*start..*start + *len)),
-                    Segment::Payload(place) => {
-                        let buffers = match place.memory {
-                            Memory::Operation(op) => memory.get(op.index()),
-                            Memory::Region(mr) => regions.get(mr.index()),
-                        };
-                        let Some(Some(buffers)) = buffers else { continue };
-                        pieces.extend(buffers.slices(place.offset, place.len));
-                    }
-                }
-            }
-            match socket::send(socket, &pieces, joined) {
+            let total = plan.total_len();
+            let sent = if total <= socket::JOIN {
+                joined.clear();
+                each_piece(plan, memory, regions, |piece| joined.extend_from_slice(piece));
+                socket::send(socket, joined)
+            } else {
+                let mut pieces: SmallVec<[IoSlice<'_>; 16]> = SmallVec::new();
+                each_piece(plan, memory, regions, |piece| pieces.push(IoSlice::new(piece)));
+                socket::send_all(socket, &pieces)
+            };
+            match sent {
                 Ok(count) => {
                     machine.sent(ep, count);
+                    (*asked, connection.asked) = (true, LOOKS);
+                    if count < total {
+                        // epoll(7): that is how a stream says, too, that it takes no more for now.
+                        connection.writable = false;
+                        machine.transmit_stalled(ep);
+                        choked = *unwatched == Some(ep);
+                    }
                     budget = budget.saturating_sub(count);
                     if budget == 0 {
                         left = true;
@@ -673,16 +1096,17 @@ impl State {
                     }
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => connection.writable = false,
-                Err(errno) => {
-                    // What the peer had sent before is still to be read.
+                Err(Errno::AGAIN) => {
                     connection.writable = false;
-                    connection.broken = Some(errno);
-                    connection.readable = true;
-                    machine.write_failed(ep);
-                    left = true;
+                    machine.transmit_stalled(ep);
+                    choked = *unwatched == Some(ep);
                 }
+                Err(errno) => return self.write_broke(ep, errno),
             }
+        }
+        if choked {
+            // An event is to tell when that ends.
+            self.watch_all();
         }
         if left {
             // Whoever got us here may leave before it is done.
@@ -742,7 +1166,9 @@ impl State {
     /// Gives the number of bytes, or none when nothing has come.
     fn read(&mut self, ep: EpId) -> Option<usize> {
         let Some(plan) = self.machine.plan_read(ep) else { return Some(0) };
-        self.split();
+        if plan.direct.is_some() {
+            self.split();
+        }
         let Self { connections, memory, regions, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Some(0) };
         let Some(socket) = &connection.socket else {
@@ -750,29 +1176,45 @@ impl State {
             return Some(0);
         };
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
-        let mut direct = 0;
-        if let Some(place) = plan.direct
-            && let Some(buffers) = memory_of(memory, regions, place.memory)
-        {
-            for piece in buffers.slices_mut(place.offset, place.len) {
-                direct += piece.len();
-                pieces.push(IoSliceMut::new(piece));
+        let (mut direct, mut behind, mut other) = (0, scratch.len(), false);
+        let buffers = plan.direct.and_then(|place| Some((memory_of(memory, regions, place.memory)?, place)));
+        let result = match buffers {
+            None => socket::recv(socket, &mut scratch),
+            Some((buffers, place)) => {
+                let mut pieces: SmallVec<[IoSliceMut<'_>; 8]> = SmallVec::new();
+                for piece in buffers.slices_mut(place.offset, place.len) {
+                    direct += piece.len();
+                    pieces.push(IoSliceMut::new(piece));
+                }
+                // Behind a long message comes mostly another one, whose bytes are to go to their place, too.
+                if direct >= behind {
+                    behind = HEADERS;
+                }
+                pieces.push(IoSliceMut::new(scratch.get_mut(..behind).unwrap_or_default()));
+                socket::recv_all(socket, &mut pieces)
             }
-        }
-        let room = direct + scratch.len();
-        pieces.push(IoSliceMut::new(&mut scratch));
-        let result = socket::recv(socket, &mut pieces);
-        drop(pieces);
+        };
+        let room = direct + behind;
         let count = match result {
             Ok(0) => {
                 connection.readable = false;
                 connection.ended = true;
-                self.machine.end_of_stream(ep);
+                match connection.broken {
+                    // The system tells of an error once, and a write has had it: this is no end in
+                    // good order. After the others the peer may still have ended its stream.
+                    Some(errno) if !matches!(errno, Errno::PIPE | Errno::CONNRESET) => {
+                        self.machine.transport_failed(ep, errno_of(errno));
+                    }
+                    _ => self.machine.end_of_stream(ep),
+                }
                 Some(0)
             }
             Ok(count) => {
-                self.hot = Some(ep);
+                if self.hot != Some(ep) {
+                    self.hot = Some(ep);
+                    self.hot_hits = 0;
+                    other = self.unwatched.is_some();
+                }
                 // A stream that gives less than asked for has no more; what comes is told of anew.
                 connection.readable = count == room || connection.ended;
                 let placed = count.min(direct);
@@ -791,11 +1233,15 @@ impl State {
             }
             Err(errno) => {
                 connection.readable = false;
+                connection.ended = true;
                 self.machine.transport_failed(ep, errno_of(errno));
                 Some(0)
             }
         };
         self.scratch = scratch;
+        if other {
+            self.watch_all();
+        }
         count
     }
 
@@ -829,12 +1275,15 @@ impl State {
         if rest.is_empty() {
             return;
         }
-        let Some(connection) = self.connection(ep) else { return };
-        connection.kept.clear();
-        connection.kept_used = 0;
-        match connection.kept.try_reserve_exact(rest.len()) {
-            Ok(()) => connection.kept.extend_from_slice(rest),
-            Err(_) => self.machine.out_of_memory(ep),
+        let mut kept = std::mem::take(&mut self.spare_kept);
+        kept.clear();
+        if kept.try_reserve_exact(rest.len()).is_err() {
+            return self.machine.out_of_memory(ep);
+        }
+        kept.extend_from_slice(rest);
+        if let Some(connection) = self.connection(ep) {
+            connection.kept = kept;
+            connection.kept_used = 0;
         }
     }
 
@@ -867,17 +1316,31 @@ impl State {
             return false;
         }
         connection.kept_used = 0;
+        if kept.capacity() > self.spare_kept.capacity() {
+            self.spare_kept = kept;
+        }
         true
     }
 
     /// Does what the machine has to say after an endpoint was dealt with.
     pub(super) fn settle_endpoint(&mut self, ep: EpId) {
         self.settle();
+        self.notify(ep);
+    }
+
+    /// Wakes who waits for what an endpoint's operations come to.
+    pub(super) fn notify(&self, ep: EpId) {
         let Self { machine, connections, .. } = self;
         if let Some(Some(connection)) = connections.get(ep.index()) {
             connection.cqs.iter().for_each(|cq| cq.notify(machine));
             connection.cntrs.iter().for_each(|cntr| cntr.notify());
         }
+    }
+
+    /// Wakes who sleeps: something can go on without an event.
+    fn kick(&self) {
+        // Full means that it is readable already.
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
     }
 
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
@@ -891,28 +1354,64 @@ impl State {
                 let cqs = connection.cqs.clone();
                 connection.cntrs.iter().for_each(|cntr| cntr.notify());
                 match socket {
-                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket, readable),
                     Some(socket) => self.close_socket(socket, readable),
                     None => {}
+                }
+                if self.unwatched == Some(ep) {
+                    self.unwatched = None;
                 }
                 cqs.iter().for_each(|cq| cq.notify(&self.machine));
             }
         }
-        while let Some((eq, entry)) = self.machine.poll_event() {
+        while let Some((ep, eq, entry)) = self.machine.poll_endpoint_event() {
+            self.happened(ep, &entry);
             if let Some(eq) = self.queues.get(&eq).and_then(Weak::upgrade) {
                 eq.fill(|queue| queue.push(entry));
             }
         }
         while let Some(op) = self.machine.poll_released() {
-            self.take_memory(op);
+            if let Some(memory) = self.take_memory(op).into_spare() {
+                self.put_spare(memory);
+            }
         }
         while let Some(ep) = self.machine.poll_resumed() {
             self.enqueue(ep);
-            // Full means that it is readable already.
-            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+            if self.resting > 0 || self.exposed {
+                self.kick();
+            }
         }
-        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
-        self.alarm.set(self.machine.next_deadline().into_iter().chain(lingering).min());
+        self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
+        if self.asked && self.check.is_none() {
+            self.plan_check();
+        }
+        let due = self.machine.next_deadline().into_iter().chain(self.linger_until).chain(self.check);
+        self.alarm.set(due.min());
+    }
+}
+
+/// The pieces that a plan names.
+fn each_piece<'a>(
+    plan: &'a WritePlan,
+    memory: &'a [Option<Buffers>],
+    regions: &'a [Option<Buffers>],
+    mut piece: impl FnMut(&'a [u8]),
+) {
+    for segment in plan.segments() {
+        match segment {
+            Segment::Bytes { start, len } => {
+                piece(plan.bytes().get(*start..*start + *len).unwrap_or_default())
+            }
+            Segment::Payload(place) => {
+                let buffers = match place.memory {
+                    Memory::Operation(op) => memory.get(op.index()),
+                    Memory::Region(mr) => regions.get(mr.index()),
+                };
+                if let Some(Some(buffers)) = buffers {
+                    buffers.slices(place.offset, place.len).for_each(&mut piece);
+                }
+            }
+        }
     }
 }
 
@@ -983,13 +1482,13 @@ impl TcpCompletionQueue {
 impl CompletionQueueOps for TcpCompletionQueue {
     fn read(&self) -> Result<Completion> {
         let mut state = self.0.domain.lock();
-        match self.0.take(&mut state) {
-            Err(Error::Empty) => {
-                state.poll(&self.0.domain.epoll);
-                self.0.take(&mut state)
+        if state.machine.cq_len(self.0.id) == 0 {
+            state.poll(&self.0.domain.epoll);
+            if state.machine.cq_len(self.0.id) == 0 {
+                return Err(Error::Empty);
             }
-            other => other,
         }
+        self.0.take(&mut state)
     }
 
     fn progress(&self) {

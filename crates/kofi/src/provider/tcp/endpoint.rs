@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::wire::header::Segment;
-use kofi_core::{Address, Domain, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, State, TimeLimits};
+use kofi_core::{
+    Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, TimeLimits,
+};
 
 use super::counter::TcpCounter;
-use super::domain::{Progress, Shared, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, State, TcpCompletionQueue, errno_of};
 use super::shared_receive::TcpSharedReceive;
 use super::socket;
 use crate::buffer::Buffers;
@@ -18,6 +20,7 @@ use crate::buffer_scope::Loans;
 use crate::clock::now;
 use crate::connection_request::Pending;
 use crate::event_queue::{EqShared, EventQueue};
+use crate::notice::What;
 use crate::provider::{
     CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused, SharedReceiveOps,
 };
@@ -148,6 +151,7 @@ impl EndpointOps for TcpEndpoint {
         };
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
+        state.notice(self.id, |_| What::Connecting(data.len()));
         let socket = socket::start_connecting(self.source, &dest)
             .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
         match socket {
@@ -177,6 +181,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(error);
         }
         *lock(&self.pending) = None;
+        state.notice(self.id, |_| What::Accepting(data.len()));
         match self.domain.watch(self.id, &socket) {
             Ok(()) => {
                 state.attach(self.id, socket);
@@ -197,7 +202,7 @@ impl EndpointOps for TcpEndpoint {
         Ok(())
     }
 
-    fn state(&self) -> Result<State> {
+    fn state(&self) -> Result<kofi_core::State> {
         self.domain.lock().machine.state(self.id)
     }
 
@@ -221,17 +226,48 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn set_limits(&self, limits: TimeLimits) -> Result<()> {
-        self.domain.lock().machine.set_limits(self.id, limits)
+        self.domain.lock().set_limits(self.id, limits)
+    }
+
+    fn statistics(&self) -> Result<EndpointStatistics> {
+        self.domain.lock().statistics(self.id)
     }
 
     fn send(&self, message: Message) -> Result<(), Refused> {
-        self.post(message, false, Domain::post_send)
+        self.post(message, Domain::post_send)
     }
 
     fn inject(&self, bytes: &[u8], data: Option<u64>) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, Domain::post_send)?)
+        let send = injection(bytes, data);
+        let mut state = self.domain.lock();
+        let written = match state.inject(self.id, &send, bytes) {
+            Ok((_, true)) => {
+                state.notify(self.id);
+                return Ok(());
+            }
+            Ok((count, false)) => count,
+            Err(error) => {
+                state.flush(self.id);
+                return Err(error);
+            }
+        };
+        let op = match state.machine.post_send(self.id, &send) {
+            Ok(op) => op,
+            Err(error) if written == 0 => return Err(error),
+            Err(error) => {
+                // A part is sent, and there is no memory to know of the rest.
+                state.machine.out_of_memory(self.id);
+                state.settle_endpoint(self.id);
+                return Err(error);
+            }
+        };
+        let buffers = state.spare(bytes);
+        if written > 0 {
+            // The rest follows behind that.
+            state.machine.sent(self.id, written);
+        }
+        self.posted(&mut state, op, buffers, &send);
+        Ok(())
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
@@ -243,7 +279,7 @@ impl EndpointOps for TcpEndpoint {
             Ok(op) => {
                 state.remember(op, buffers);
                 if waiting {
-                    state.service(self.id);
+                    state.receive_posted(self.id);
                 }
                 Ok(())
             }
@@ -251,13 +287,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
-        self.post(message, false, |machine, ep, write| machine.post_write(ep, write, remote))
+        self.post(message, |machine, ep, write| machine.post_write(ep, write, remote))
     }
 
     fn inject_write(&self, bytes: &[u8], data: Option<u64>, remote: Segment) -> Result<()> {
-        let buffers = bytes.to_vec().into();
-        let message = Message { buffers, data, flags: OpFlags::INJECT, context: 0 };
-        Ok(self.post(message, true, |machine, ep, write| machine.post_write(ep, write, &[remote]))?)
+        self.post_copy(bytes, data, |machine, ep, write| machine.post_write(ep, write, &[remote]))
     }
 
     fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
@@ -267,7 +301,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
         }
         let message = Message { buffers, data: None, flags, context };
-        self.post(message, false, |machine, ep, read| machine.post_read(ep, read, remote))
+        self.post(message, |machine, ep, read| machine.post_read(ep, read, remote))
     }
 
     fn cancel(&self, context: u64) -> Result<()> {
@@ -309,7 +343,6 @@ impl TcpEndpoint {
     fn post(
         &self,
         message: Message,
-        quiet: bool,
         post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
     ) -> Result<(), Refused> {
         let Message { buffers, data, flags, context } = message;
@@ -319,7 +352,7 @@ impl TcpEndpoint {
             data,
             flags,
             context,
-            quiet,
+            quiet: false,
         };
         let mut state = self.domain.lock();
         match post(&mut state.machine, self.id, &send) {
@@ -329,13 +362,45 @@ impl TcpEndpoint {
                 Err(Refused { error, buffers })
             }
             Ok(op) => {
-                state.remember(op, buffers);
-                state.flush_or_defer(self.id, send.len, flags.contains(OpFlags::MORE));
-                state.settle_endpoint(self.id);
+                self.posted(&mut state, op, buffers, &send);
                 Ok(())
             }
         }
     }
+
+    /// Posts a copy of the bytes.
+    fn post_copy(
+        &self,
+        bytes: &[u8],
+        data: Option<u64>,
+        post: impl FnOnce(&mut Domain, EpId, &Send) -> Result<OpId>,
+    ) -> Result<()> {
+        let send = injection(bytes, data);
+        let mut state = self.domain.lock();
+        match post(&mut state.machine, self.id, &send) {
+            Err(error) => {
+                state.flush(self.id);
+                Err(error)
+            }
+            Ok(op) => {
+                let buffers = state.spare(bytes);
+                self.posted(&mut state, op, buffers, &send);
+                Ok(())
+            }
+        }
+    }
+
+    fn posted(&self, state: &mut State, op: OpId, buffers: Buffers, send: &Send) {
+        state.remember(op, buffers);
+        state.flush_or_defer(self.id, send.len, send.flags.contains(OpFlags::MORE));
+        state.settle_endpoint(self.id);
+    }
+}
+
+/// A message of which a copy is sent, and no success reported.
+fn injection(bytes: &[u8], data: Option<u64>) -> Send {
+    let len = bytes.len() as u64;
+    Send { len, segments: 1, data, flags: OpFlags::INJECT, context: 0, quiet: true }
 }
 
 /// A receive to be posted, and its memory.
@@ -355,5 +420,48 @@ pub(super) fn to_post(receive: Receive) -> Result<(PostReceive, Buffers), Refuse
 impl Drop for TcpEndpoint {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Event, EventQueue, Fabric, Hints, Info, TimeLimits};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn open(hints: Hints) -> (Info, Fabric, EventQueue) {
+        let info = crate::getinfo(hints.provider("tcp")).unwrap().remove(0);
+        let fabric = Fabric::open(&info).unwrap();
+        let eq = fabric.event_queue(Default::default()).unwrap();
+        (info, fabric, eq)
+    }
+
+    /// A listener looks at every request that is still there each time it is driven: an endpoint may not
+    /// keep the one that it has accepted.
+    #[test]
+    fn an_accepted_request_is_forgotten() {
+        let (info, fabric, eq) = open(Hints::new().source(([127, 0, 0, 1], 0)));
+        // Only with a limit in time the listener has anything to watch over.
+        let limits = TimeLimits { decision: Some(PATIENCE), ..TimeLimits::default() };
+        let listener =
+            fabric.passive_endpoint(&info).unwrap().bind(&eq).unwrap().limits(limits).listen().unwrap();
+        let (client_info, client_fabric, client_eq) = open(Hints::new().dest(listener.name().unwrap()));
+        let client = client_fabric.domain(&client_info).unwrap();
+        let client_cq = client.completion_queue(Default::default()).unwrap();
+        let client = client.endpoint(&client_info, &client_eq, &client_cq).unwrap().connect(b"").unwrap();
+        let Event::ConnectionRequest(request) = eq.wait(PATIENCE).unwrap() else { panic!() };
+        let pending = Arc::downgrade(request.pending());
+        let domain = fabric.domain(&info).unwrap();
+        let cq = domain.completion_queue(Default::default()).unwrap();
+        let endpoint = domain.endpoint_for(&request, &eq, &cq).unwrap();
+        drop(request);
+        assert!(pending.upgrade().is_some(), "the endpoint is to accept it");
+        let endpoint = endpoint.accept(b"").unwrap();
+        assert!(pending.upgrade().is_none(), "it is accepted, and kept nevertheless");
+        let Event::Connected { .. } = client_eq.wait(PATIENCE).unwrap() else { panic!() };
+        drop((endpoint, client));
     }
 }

@@ -16,7 +16,11 @@ pub(super) fn interface() -> Option<String> {
 /// `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`: ports of listeners that ask for any.
 /// A range that makes no sense is ignored, with a warning.
 pub(super) fn port_range() -> Option<RangeInclusive<u16>> {
-    let (low, high) = (number("FI_TCP_PORT_LOW_RANGE")?, number("FI_TCP_PORT_HIGH_RANGE")?);
+    let (low, high) = match (number("FI_TCP_PORT_LOW_RANGE"), number("FI_TCP_PORT_HIGH_RANGE")) {
+        (None, None) => return None,
+        // One without the other is no range either.
+        (low, high) => (low.unwrap_or_default(), high.unwrap_or_default()),
+    };
     match (u16::try_from(low), u16::try_from(high.min(i64::from(u16::MAX)))) {
         (Ok(0), Ok(0)) => None,
         (Ok(low), Ok(high)) if 0 < low && low <= high => Some(low..=high),
@@ -28,7 +32,8 @@ pub(super) fn port_range() -> Option<RangeInclusive<u16>> {
 }
 
 /// `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`, `KOFI_DECISION_TIMEOUT_MS` and
-/// `KOFI_SHUTDOWN_TIMEOUT_MS`: limits in time; 0 waits for ever.
+/// `KOFI_SHUTDOWN_TIMEOUT_MS`: limits in time; 0 waits for ever. `KOFI_KEEPALIVE_MS` and
+/// `KOFI_PEER_TIMEOUT_MS`: when a silent peer is asked, and given up; 0 never does.
 pub(super) fn limits() -> TimeLimits {
     let limit = |name, default| match number(name) {
         None => default,
@@ -41,12 +46,14 @@ pub(super) fn limits() -> TimeLimits {
             }
         },
     };
-    let TimeLimits { connect, handshake, decision, shutdown } = TimeLimits::default();
+    let TimeLimits { connect, handshake, decision, shutdown, keepalive, peer } = TimeLimits::default();
     TimeLimits {
         connect: limit("KOFI_CONNECT_TIMEOUT_MS", connect),
         handshake: limit("KOFI_HANDSHAKE_TIMEOUT_MS", handshake),
         decision: limit("KOFI_DECISION_TIMEOUT_MS", decision),
         shutdown: limit("KOFI_SHUTDOWN_TIMEOUT_MS", shutdown),
+        keepalive: limit("KOFI_KEEPALIVE_MS", keepalive),
+        peer: limit("KOFI_PEER_TIMEOUT_MS", peer),
     }
 }
 

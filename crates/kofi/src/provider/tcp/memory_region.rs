@@ -58,7 +58,10 @@ impl TcpMemoryRegion {
         run: impl FnOnce(&mut State) -> Result<()>,
     ) -> Result<()> {
         if self.len.checked_sub(at).is_none_or(|room| len > room) {
-            return Err(Error::Invalid { call, problem: "beyond the end of the memory region" });
+            return Err(Error::Invalid {
+                call,
+                problem: "beyond the end of the memory region; it has as many bytes as were registered",
+            });
         }
         run(&mut self.domain.lock())
     }

@@ -14,6 +14,7 @@ mod counter;
 mod domain;
 mod endpoint;
 mod environment;
+mod locked;
 mod memory_region;
 mod offers;
 mod passive_endpoint;

@@ -17,7 +17,7 @@ use crate::getinfo::{Query, format_matches};
 
 pub(super) const NAME: &str = "tcp";
 const API: Version = Version { major: 1, minor: 17 };
-const INJECT_SIZE: usize = 128;
+pub(super) const INJECT_SIZE: usize = 128;
 pub(super) const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
@@ -31,7 +31,7 @@ fn interfaces() -> Result<Vec<Interface>> {
     let mut interfaces = if_addrs::get_if_addrs().map_err(|error| Error::System {
         call: "fi_getinfo",
         errno: kofi_core::Errno::from_raw(error.raw_os_error().unwrap_or_default()),
-        detail: "interfaces cannot be listed".into(),
+        detail: "interfaces cannot be listed; is netlink forbidden here?".into(),
     })?;
     if let Some(only) = environment::interface() {
         let known = list(interfaces.iter().map(|interface| interface.name.clone()));
@@ -72,6 +72,19 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
     } else {
         for interface in &interfaces {
             offer(with_scope(interface), None);
+        }
+        // fi_getinfo(3), FI_REMOTE_COMM: "endpoints located at remote nodes". Nobody was asked to list
+        // this address, so whoever wants those gets none that they cannot reach.
+        for offer in &mut offers {
+            if offer
+                .src_addr
+                .as_ref()
+                .and_then(|addr| addr.socket_addr())
+                .is_some_and(|a| a.ip().is_loopback())
+            {
+                offer.caps -= Caps::REMOTE_COMM;
+                offer.domain_attr.caps -= Caps::REMOTE_COMM;
+            }
         }
     }
     match environment::interface() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The passive endpoint over TCP: a loop around [`kofi_core::PassiveEndpoint`].
 
-use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use kofi_core::event_queue::Entry;
 use kofi_core::wire::cm;
 use kofi_core::{
-    AddrFormat, Address, Error, Event, Fid, Info, Instant, PassiveEndpoint, Progress, RequestId, Result,
-    TimeLimits,
+    AddrFormat, Address, Error, Event, Fid, Info, Instant, ListenerStatistics, PassiveEndpoint, Progress,
+    RequestId, Result, TimeLimits,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use crate::clock::now;
 use crate::connection_request::{ConnectionRequest, Pending};
 use crate::event_queue::{EqShared, EventQueue, Requests};
 use crate::fabric::{Child, FabricShared};
+use crate::live::{self, Inspect, Report, patiently};
+use crate::notice::{self, Hold, Subject, What};
 use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
 use crate::wait::{Alarm, Source, lock, system};
@@ -48,6 +50,8 @@ struct Listener {
 struct State {
     machine: PassiveEndpoint,
     socket: Option<OwnedFd>,
+    /// What connections are made to, unless that is any address of the host.
+    local: Option<SocketAddr>,
     /// There may be connections to accept.
     acceptable: bool,
     connections: Vec<Option<Connection>>,
@@ -64,6 +68,8 @@ struct State {
 struct Connection {
     id: RequestId,
     socket: OwnedFd,
+    local: SocketAddr,
+    peer: SocketAddr,
     /// It is among what the epoll descriptor watches.
     watched: bool,
 }
@@ -83,6 +89,7 @@ impl TcpPassiveEndpoint {
         let state = State {
             machine: PassiveEndpoint::new(environment::limits()),
             socket,
+            local: None,
             acceptable: false,
             connections: Vec::new(),
             eq: None,
@@ -99,6 +106,7 @@ impl TcpPassiveEndpoint {
             state: Mutex::new(Some(state)),
             auto: info.domain_attr.control_progress == Progress::Auto,
         });
+        fabric.add_object(Arc::downgrade(&listener) as Weak<dyn Inspect>);
         Ok(Self(listener, Mutex::new(None)))
     }
 }
@@ -106,6 +114,7 @@ impl TcpPassiveEndpoint {
 impl Listener {
     fn with<T>(&self, call: &'static str, f: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let stale = Error::Stale { call, object: "passive endpoint" };
+        let _hold = Hold::new();
         f(lock(&self.state).as_mut().ok_or(stale)?)
     }
 
@@ -139,9 +148,11 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         const CALL: &str = "fi_setname";
         self.0.with(CALL, |state| {
             state.machine.check_set_name()?;
-            let addr =
-                addr.socket_addr().ok_or(Error::Invalid { call: CALL, problem: "no socket address" })?;
-            state.socket = None;
+            let addr = addr.socket_addr().ok_or(Error::Invalid {
+                call: CALL,
+                problem: "no socket address; tcp takes FI_SOCKADDR_IN and _IN6",
+            })?;
+            // Without another one it keeps what it has, and never comes to listen anywhere else.
             state.socket = Some(socket::bound(CALL, &addr)?);
             Ok(())
         })
@@ -168,6 +179,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         }
     }
 
+    fn statistics(&self) -> Result<ListenerStatistics> {
+        self.0.with("statistics", |state| Ok(state.statistics()))
+    }
+
     fn listen(&self) -> Result<()> {
         let start = || ProgressThread::start("fi_listen", self.0.clone());
         let thread = self.0.auto.then(start).transpose()?;
@@ -186,7 +201,10 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 EventFlags::IN | EventFlags::ET,
             )
             .map_err(|errno| system("fi_listen", errno))?;
+            state.local = socket::local(socket).ok().filter(|local| !local.ip().is_unspecified());
             state.machine.listening();
+            let local = socket::local(socket).ok();
+            notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::Listening(backlog));
             Ok(())
         })?;
         *lock(&self.1) = thread;
@@ -197,10 +215,11 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
         let thread = lock(&self.1).take();
         drop(thread);
         let Some(state) = lock(&self.0.state).take() else { return };
+        let local = state.statistics().local;
         let State { machine, socket, mut connections, eq, .. } = state;
         // Nobody new comes in, then who waits is told.
         if let Some(socket) = socket {
-            socket::close(socket, false);
+            socket::close(socket);
         }
         if let Some(eq) = eq {
             eq.remove_listener(self.0.fid);
@@ -212,6 +231,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
                 let _ = socket::reject(connection.socket, &[]);
             }
         }
+        notice::tell(Subject { fid: self.0.fid, local, peer: None }, What::ListenerClosed);
     }
 }
 
@@ -223,6 +243,7 @@ impl Drop for TcpPassiveEndpoint {
 
 impl Requests for Listener {
     fn take_request(&self, request: RequestId, entry: &Entry) -> Result<ConnectionRequest> {
+        let _hold = Hold::new();
         let mut state = lock(&self.state);
         let stale = Error::Stale { call: "fi_eq_read", object: "connection request" };
         let state = state.as_mut().ok_or(stale.clone())?;
@@ -263,6 +284,7 @@ impl Requests for Listener {
 
 impl Source for Listener {
     fn drive(&self) -> bool {
+        let _hold = Hold::new();
         let (more, pause) = {
             let mut state = lock(&self.state);
             let Some(state) = state.as_mut() else { return false };
@@ -280,7 +302,39 @@ impl Source for Listener {
     }
 }
 
+impl Inspect for Listener {
+    fn inspect(&self, fabric: u64, report: &mut Report) {
+        let statistics = match patiently(&self.state, live::patience()) {
+            Some(state) => match &*state {
+                Some(state) => Some(state.statistics()),
+                None => return,
+            },
+            None => None,
+        };
+        let mut object = report.object("listener");
+        object.number("fid", self.fid.0).number("fabric", fabric);
+        match statistics {
+            Some(statistics) => object
+                .text("state", if statistics.listening { "listening" } else { "idle" })
+                .address("local", statistics.local)
+                .number("accepted", statistics.accepted)
+                .number("requests", statistics.requests)
+                .number("arriving", statistics.arriving as u64)
+                .number("waiting", statistics.waiting as u64)
+                .number("pauses", statistics.pauses)
+                .endings("dropped", &statistics.dropped),
+            None => object.flag("busy", true),
+        };
+    }
+}
+
 impl State {
+    fn statistics(&self) -> ListenerStatistics {
+        let mut statistics = self.machine.statistics();
+        statistics.local = self.socket.as_ref().and_then(|socket| socket::local(socket).ok());
+        statistics
+    }
+
     fn drive(&mut self, listener: &Listener) -> bool {
         let now = now();
         let Some(eq) = self.eq.clone() else { return false };
@@ -301,19 +355,30 @@ impl State {
         });
         let more = self.poll(&listener.epoll, now);
         let more = self.accept(&listener.epoll, &eq, now) | more;
-        while let Some((id, _)) = self.machine.poll_drop() {
+        while let Some((id, reason)) = self.machine.poll_drop() {
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index())
                 && let Some(connection) = place.take_if(|connection| connection.id == id)
             {
-                socket::close(connection.socket, false);
+                let Connection { socket, local, peer, .. } = connection;
+                let subject = Subject { fid: listener.fid, local: Some(local), peer: Some(peer) };
+                notice::tell(subject, What::Dropped(reason));
+                socket::close(socket);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
             let fid = listener.fid;
+            let tell = |event: &Event| {
+                if let Event::ConnectionRequest { local, peer, data, .. } = event {
+                    let subject = Subject { fid, local: Some(*local), peer: Some(*peer) };
+                    notice::tell(subject, What::Requested(data.len()));
+                }
+            };
             eq.fill(|queue| {
+                tell(&event);
                 queue.push(Entry { fid, event });
                 while let Some(event) = self.machine.poll_request(queue.room()) {
+                    tell(&event);
                     queue.push(Entry { fid, event });
                 }
             });
@@ -330,17 +395,20 @@ impl State {
 
     /// Takes what has arrived on the connections.
     fn poll(&mut self, epoll: &OwnedFd, now: Instant) -> bool {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
+        let mut events = [MaybeUninit::uninit(); EVENTS];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(epoll, &mut events[..], Some(&zero)).unwrap_or(0);
-        for event in events.iter().take(count) {
+        let events: &[epoll::Event] = match epoll::wait(epoll, &mut events, Some(&zero)) {
+            Ok((events, _)) => events,
+            Err(_) => &[],
+        };
+        for event in events {
             match event.data.u64() {
                 LISTENER => self.acceptable = true,
                 ALARM => self.alarm.seen(),
                 index => self.receive(epoll, index as usize, now),
             }
         }
-        count == EVENTS
+        events.len() == EVENTS
     }
 
     fn accept(&mut self, epoll: &OwnedFd, eq: &EqShared, now: Instant) -> bool {
@@ -349,7 +417,7 @@ impl State {
                 return false;
             }
             let Some(listener) = &self.socket else { return false };
-            match socket::accept(listener) {
+            match socket::accept(listener, self.local) {
                 Ok((socket, local, peer)) => {
                     let Ok(id) = self.machine.accepted(local, peer, now) else { continue };
                     let index = id.index();
@@ -357,7 +425,7 @@ impl State {
                         self.connections.resize_with(index + 1, || None);
                     }
                     if let Some(place) = self.connections.get_mut(index) {
-                        *place = Some(Connection { id, socket, watched: false });
+                        *place = Some(Connection { id, socket, local, peer, watched: false });
                     }
                     self.receive(epoll, index, now);
                 }
@@ -382,7 +450,7 @@ impl State {
                 return;
             }
             let Some(part) = bytes.get_mut(..wanted) else { return };
-            match socket::recv(&connection.socket, &mut [IoSliceMut::new(part)]) {
+            match socket::recv(&connection.socket, part) {
                 Ok(0) => return self.machine.lost(id),
                 Ok(count) => self.machine.received(id, part.get(..count).unwrap_or_default(), now),
                 Err(Errno::INTR) => {}

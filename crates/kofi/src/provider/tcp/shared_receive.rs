@@ -33,15 +33,6 @@ impl TcpSharedReceive {
     pub(super) fn belongs_to(&self, domain: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.domain, domain)
     }
-
-    /// Receives have come to their end without an endpoint.
-    fn settle(&self, state: &mut super::domain::State) {
-        state.settle();
-        let cq = lock(&self.cq);
-        if let Some(queue) = cq.as_ref().and_then(|cq| cq.as_any().downcast_ref::<TcpCompletionQueue>()) {
-            queue.shared().notify(&state.machine);
-        }
-    }
 }
 
 impl SharedReceiveOps for TcpSharedReceive {
@@ -51,7 +42,10 @@ impl SharedReceiveOps for TcpSharedReceive {
             call: "fi_ep_bind",
             problem: "the completion queue belongs to another domain; open one in the context's",
         })?;
-        self.domain.lock().machine.bind_srx_cq(self.id, queue.shared().id(), flags)?;
+        let mut state = self.domain.lock();
+        state.machine.bind_srx_cq(self.id, queue.shared().id(), flags)?;
+        state.bind_shared_cq(queue.shared());
+        drop(state);
         *lock(&self.cq) = Some(cq.clone());
         Ok(())
     }
@@ -73,7 +67,7 @@ impl SharedReceiveOps for TcpSharedReceive {
     fn cancel(&self, context: u64) -> Result<()> {
         let mut state = self.domain.lock();
         state.machine.cancel_srx(self.id, context)?;
-        self.settle(&mut state);
+        state.settle();
         Ok(())
     }
 
@@ -88,9 +82,13 @@ impl SharedReceiveOps for TcpSharedReceive {
     fn close(&self) -> Result<()> {
         let mut state = self.domain.lock();
         state.machine.close_srx(self.id)?;
-        self.settle(&mut state);
+        state.settle();
         drop(state);
-        *lock(&self.cq) = None;
+        // Dropped, the queue may be closed: nothing is locked then.
+        let cq = lock(&self.cq).take();
+        if let Some(queue) = cq.as_ref().and_then(|cq| cq.as_any().downcast_ref::<TcpCompletionQueue>()) {
+            self.domain.lock().unbind_shared_cq(queue.shared());
+        }
         Ok(())
     }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! What takes the place of kofi's own modules of these names.
+
+pub(crate) mod sync {
+    pub(crate) use crate::kernel::fd::{AsFd, BorrowedFd, OwnedFd};
+    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak, atomic};
+}
+
+pub(crate) mod clock {
+    use kofi_core::Instant;
+    use shuttle::sync::atomic::{AtomicU64, Ordering};
+
+    shuttle::lazy_static! {
+        static ref MICROS: AtomicU64 = AtomicU64::new(1);
+    }
+
+    /// Each look at the clock takes a while: who spins does not do it for long.
+    pub(crate) fn now() -> Instant {
+        Instant::from_nanos(MICROS.fetch_add(15, Ordering::Relaxed) * 1000)
+    }
+}
+
+pub(crate) mod fabric {
+    use kofi_core::Fid;
+    use shuttle::sync::Arc;
+
+    pub struct FabricShared;
+
+    pub(crate) struct Child;
+
+    impl FabricShared {
+        pub(crate) fn new_fid(&self) -> Fid {
+            Fid(1)
+        }
+
+        pub(crate) fn child(self: &Arc<Self>, _: fn(&mut kofi_core::Fabric) -> &mut usize) -> Child {
+            Child
+        }
+    }
+}
+
+pub(crate) mod connection_request {
+    #[derive(Debug)]
+    pub struct ConnectionRequest;
+}
