@@ -16,7 +16,8 @@ void __weak kofi_faces_exit(void)
 }
 
 /* How long each phase of a connection may take, in milliseconds: decision D12 of docs/semantics.md. */
-static unsigned int connect_timeout = 10000, handshake_timeout = 10000, decision_timeout, shutdown_timeout = 5000;
+static unsigned int connect_timeout = 10000, handshake_timeout = 10000, decision_timeout, shutdown_timeout = 5000,
+	peer_timeout = 30000;
 module_param(connect_timeout, uint, 0644);
 MODULE_PARM_DESC(connect_timeout, "ms from connect to the peer's answer; 0: for ever");
 module_param(handshake_timeout, uint, 0644);
@@ -26,12 +27,16 @@ MODULE_PARM_DESC(decision_timeout, "ms from a request to accept or reject; 0: fo
 module_param(shutdown_timeout, uint, 0644);
 MODULE_PARM_DESC(shutdown_timeout, "ms from shutdown until all that is queued has left; 0: for ever");
 
+module_param(peer_timeout, uint, 0644);
+MODULE_PARM_DESC(peer_timeout, "ms that a peer's system may leave unanswered what it was sent; 0: as long as TCP has patience");
+
 void kofi_shim_limits(u32 *millis)
 {
 	millis[0] = READ_ONCE(connect_timeout);
 	millis[1] = READ_ONCE(handshake_timeout);
 	millis[2] = READ_ONCE(decision_timeout);
 	millis[3] = READ_ONCE(shutdown_timeout);
+	millis[4] = READ_ONCE(peer_timeout);
 }
 
 void kofi_shim_log(unsigned int level, const char *text, size_t len)

@@ -103,6 +103,8 @@ extern int kofi_shim_sock_name(struct kofi_sock *sock, struct kofi_addr *local);
 /* Never wait. Gather from and scatter to kernel addresses, which the call may not outlive. */
 extern ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
 extern ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
+/* What TCP knows of the peer's answers: whether something is outstanding, was asked again in vain, and how many ms ago it was heard. */
+extern void kofi_shim_sock_answers(struct kofi_sock *sock, u32 *outstanding, u32 *unanswered, u32 *heard);
 extern int kofi_shim_sock_watch(struct kofi_sock *sock, struct kofi_pump *pump, u64 cookie);
 extern void kofi_shim_sock_unwatch(struct kofi_sock *sock);
 /* Ends the outgoing stream, after what was sent. */
@@ -127,7 +129,7 @@ extern int kofi_shim_route(struct net *net, const struct kofi_addr *addr, struct
 extern u64 kofi_shim_random(void);
 
 /* module.c */
-/* Limits in time, ms, 0: none: connect, handshake, decision, shutdown. */
+/* Limits in time, ms, 0: none: connect, handshake, decision, shutdown, peer. */
 extern void kofi_shim_limits(u32 *millis);
 /* The C faces, where they are linked in: kernel/api. */
 extern int kofi_faces_init(void);

@@ -234,6 +234,17 @@ ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t 
 	return kernel_recvmsg(sock->socket, &message, pieces, count, len, MSG_DONTWAIT);
 }
 
+void kofi_shim_sock_answers(struct kofi_sock *sock, u32 *outstanding, u32 *unanswered, u32 *heard)
+{
+	struct tcp_info info;
+
+	tcp_get_info(sock->socket->sk, &info);
+	*unanswered = info.tcpi_retransmits || info.tcpi_probes;
+	/* With the window closed nothing is unacknowledged: what waits shows by the probes. */
+	*outstanding = info.tcpi_unacked || info.tcpi_backoff || *unanswered;
+	*heard = min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv);
+}
+
 int kofi_shim_sock_watch(struct kofi_sock *sock, struct kofi_pump *pump, u64 cookie)
 {
 	struct sock *sk = sock->socket->sk;

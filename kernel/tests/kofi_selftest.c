@@ -841,6 +841,38 @@ out:
 	return error;
 }
 
+/* Its peer's machine is gone, as far as can be seen from here: vm.sh takes the interface down when the file is there. */
+static int peer_gone(void)
+{
+	struct kofi_cq_error failure = {};
+	struct kofi_cq_entry entry;
+	struct side s;
+	u8 data[8];
+	size_t len;
+	u64 begin;
+	int error = open_side(&s, false);
+
+	if (error)
+		goto out;
+	must(start(&s, "echo", data, sizeof(data), &len));
+	must(exchange(&s, 100, 1));
+	pr_info("connected\n");
+	msleep(3000);
+	must(post(&s, kofi_recv, s.rx, BIG, 1));
+	begin = ktime_get_ns();
+	must(post(&s, kofi_send, s.tx, 1000, 2));
+	must(completed(&s, &entry));
+	want_is(kofi_cq_sread(s.cq, &entry, 1, TIMEOUT), -KOFI_EAVAIL);
+	want_is(kofi_cq_readerr(s.cq, &failure, 0), 1);
+	want_is(failure.err, ECANCELED);
+	must(expect(&s, KOFI_SHUTDOWN, data, 1, NULL));
+	pr_info("gone after %llu ms\n", (ktime_get_ns() - begin) / 1000000);
+	want(ktime_get_ns() - begin < 10000000000ULL);
+out:
+	close_side(&s);
+	return error;
+}
+
 /* A buffer for several messages, and no memory once all is set up. */
 static int test_multi_recv(void)
 {
@@ -990,6 +1022,8 @@ static int __init selftest_init(void)
 
 		return error == -EINTR ? error : report("server", error);
 	}
+	if (!strcmp(run, "gone"))
+		return report("peer that is gone", peer_gone());
 	if (!strcmp(run, "memory"))
 		return report("allocations that fail", memory());
 	if (!strcmp(run, "client"))

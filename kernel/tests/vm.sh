@@ -65,7 +65,39 @@ if [ -x ./ip ] && insmod veth.ko; then
 	say $? "a listener is in its own namespace only"
 	wait $pid
 	rmmod kofi_selftest
+
+	# A peer that is cut off.
+	echo 2000 > /sys/module/kofi/parameters/peer_timeout
+	rm -f /tmp/cut
+	./ip link add veth2 type veth peer name veth3
+	ip addr add 10.78.0.1/24 dev veth2
+	ip link set veth2 up
+	unshare -n sh -c '
+		while [ ! -e /tmp/there ]; do usleep 100000; done
+		ip addr add 10.78.0.2/24 dev veth3
+		ip link set veth3 up
+		./kernel_peer server 10.78.0.2:7471 &
+		while [ ! -e /tmp/cut ]; do usleep 100000; done
+		ip link set veth3 down
+		kill -9 $!' > /dev/null 2>&1 &
+	pid=$!
+	usleep 500000
+	./ip link set veth3 netns $pid
+	touch /tmp/there
+	n=0
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+		n=$((n + 1))
+		usleep 100000
+	done
+	(
+		while ! dmesg | grep -q "kofi_selftest: connected"; do usleep 100000; done
+		touch /tmp/cut
+	) &
+	selftest run=gone addr=10.78.0.2 || failed=1
+	wait
+	echo 30000 > /sys/module/kofi/parameters/peer_timeout
 	./ip link del veth0
+	./ip link del veth2
 fi
 
 # Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.

@@ -79,12 +79,12 @@ impl Fabric {
 
 /// The limits in time, from the module's parameters.
 pub(crate) fn limits() -> TimeLimits {
-    let mut millis = [0u32; 4];
-    // SAFETY: there are four places.
+    let mut millis = [0u32; 5];
+    // SAFETY: there are five places.
     unsafe { raw::kofi_shim_limits(millis.as_mut_ptr()) };
     let limit = |millis: u32| (millis > 0).then_some(Duration::from_millis(millis.into()));
-    let [connect, handshake, decision, shutdown] = millis.map(limit);
-    TimeLimits { connect, handshake, decision, shutdown, ..TimeLimits::default() }
+    let [connect, handshake, decision, shutdown, peer] = millis.map(limit);
+    TimeLimits { connect, handshake, decision, shutdown, peer, ..TimeLimits::default() }
 }
 
 #[unsafe(no_mangle)]

@@ -209,6 +209,12 @@ pub(crate) mod raw {
             count: usize,
             len: usize,
         ) -> isize;
+        pub(crate) fn kofi_shim_sock_answers(
+            sock: *mut Sock,
+            outstanding: *mut u32,
+            unanswered: *mut u32,
+            heard: *mut u32,
+        );
         pub(crate) fn kofi_shim_sock_watch(sock: *mut Sock, pump: *mut Pump, cookie: u64) -> c_int;
         pub(crate) fn kofi_shim_sock_unwatch(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_finish(sock: *mut Sock);

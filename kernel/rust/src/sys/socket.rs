@@ -4,7 +4,9 @@
 use core::ffi::c_int;
 use core::net::SocketAddr;
 use core::ptr::{NonNull, null_mut};
+use core::time::Duration;
 
+use kofi_core::liveness::Answers;
 use kofi_core::{Errno, Result};
 
 use super::net::Net;
@@ -148,6 +150,18 @@ impl Socket {
             }
         }
         false
+    }
+
+    /// What TCP knows of the peer's answers.
+    pub(crate) fn answers(&self) -> Answers {
+        let (mut outstanding, mut unanswered, mut heard) = (0, 0, 0);
+        // SAFETY: as above.
+        unsafe { raw::kofi_shim_sock_answers(self.raw(), &mut outstanding, &mut unanswered, &mut heard) };
+        Answers {
+            outstanding: outstanding != 0,
+            unanswered: unanswered != 0,
+            heard: Duration::from_millis(heard.into()),
+        }
     }
 
     /// Tells `pump` what happens to it from now on, and what it is like now. Only the last one asked is told.
