@@ -148,6 +148,9 @@ selftest run=client rounds=20
 say $? "kernel client and kofi server"
 wait
 
+# The faces that kernel modules see, and modules that use them.
+. ./clients.sh
+
 rmmod kofi
 say $? "unload"
 i=0

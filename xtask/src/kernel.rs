@@ -17,11 +17,16 @@ use crate::{process, setup, workspace};
 pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
 
 /// What it needs. Each kernel is a tool of its own: one that cannot be had is no reason not to test on the other.
-pub(crate) const TOOLS: [&Tool; 4] =
-    [&setup::RUST_SOURCE, &setup::STOCK_HEADERS, &setup::KERNEL_BUILD, &setup::MACHINE];
+pub(crate) const TOOLS: [&Tool; 5] = [
+    &setup::RUST_SOURCE,
+    &setup::STOCK_HEADERS,
+    &setup::STOCK_PROGRAMS,
+    &setup::KERNEL_BUILD,
+    &setup::MACHINE,
+];
 
 /// A machine that is not done by then hangs.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(400);
 
 /// What in a kernel's log no test may cause.
 const BAD: [&str; 9] = [
@@ -275,6 +280,7 @@ impl Machine {
         into(Path::new("/bin/busybox"), "bin/busybox")?;
         into(&tests.join("init.sh"), "init")?;
         into(&tests.join("vm.sh"), "t/vm.sh")?;
+        into(&tests.join("clients.sh"), "t/clients.sh")?;
         into(&modules.join("kofi.ko"), "t/kofi.ko")?;
         for directory in ["tests", "clients"] {
             for entry in fs::read_dir(modules.join(directory)).into_iter().flatten().flatten() {
@@ -292,10 +298,11 @@ impl Machine {
             let unpack = "case \"$0\" in *.xz) xz -dc \"$0\";; *.zst) zstd -qdc \"$0\";; *) cat \"$0\";; esac > \"$1\"";
             process::run(Command::new("sh").args(["-c", unpack, path]).arg(root.join("t/veth.ko")))?;
         }
-        // Busybox's cannot make pairs of interfaces.
-        let ip = process::stdout(Command::new("sh").args(["-c", "command -v ip"]));
-        let ip = ip.map(|path| PathBuf::from(path.trim()));
-        for program in programs.iter().chain(&ip) {
+        // Busybox's ip cannot make pairs of interfaces.
+        let found = |name| process::stdout(Command::new("sh").args(["-c", "command -v \"$0\"", name]));
+        let others = ["ip", "fi_pingpong"].into_iter().filter_map(found);
+        let others: Vec<_> = others.map(|path| PathBuf::from(path.trim())).collect();
+        for program in programs.iter().chain(&others) {
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
             into(program, &format!("t/{name}"))?;
             for library in libraries(program)? {

@@ -75,7 +75,7 @@ impl CompletionQueue {
             };
             count += 1;
         }
-        if state.machine.has_resumed() {
+        if state.machine.has_outputs() {
             // Peers that waited for room go on.
             state.settle();
         }
@@ -90,7 +90,7 @@ impl CompletionQueue {
         if let Some(buffer) = error.buffer {
             state.forget(buffer);
         }
-        if state.machine.has_resumed() {
+        if state.machine.has_outputs() {
             state.settle();
         }
         *place = c::CqError {
