@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod freestanding;
 mod fuzz;
+mod kernel;
 mod process;
 mod sanitize;
 mod setup;
@@ -42,6 +43,9 @@ enum Command {
     Valgrind,
     /// Build kofi-core as the kernel module uses it: no std, no operating system (x86_64-unknown-none)
     Freestanding,
+    /// Build the kernel module, or test it in virtual machines
+    #[command(subcommand)]
+    Kernel(kernel::Options),
     /// Check the source tree: licence lines, no path of a developer's machine, unsafe code only where allowed
     Tree,
 }
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Command::Sanitize => sanitize::run(),
         Command::Valgrind => valgrind::run(),
         Command::Freestanding => freestanding::run(),
+        Command::Kernel(options) => kernel::run(&options),
         Command::Tree => tree::run(),
     };
     match done {

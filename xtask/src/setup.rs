@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! `cargo xtask setup`: installs what the tests need and this machine lacks.
 
+use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::Command;
 
 use crate::freestanding::Toolchain;
@@ -88,8 +90,63 @@ pub(crate) const VALGRIND: Tool = Tool {
     missing: || not_on_path("valgrind"),
 };
 
+pub(crate) const KERNEL_BUILD: Tool = Tool {
+    what: "what modules of the kernel are built with",
+    packages: &["make", "gcc", "binutils", "libelf-dev", "kmod"],
+    program: None,
+    otherwise: "install make, gcc, binutils, libelf's headers and kmod",
+    missing: || ["make", "gcc", "ld", "objcopy"].into_iter().find_map(not_on_path),
+};
+
+pub(crate) const MACHINE: Tool = Tool {
+    what: "virtual machines",
+    packages: &["qemu-system-x86", "busybox-static", "cpio", "iproute2", "xz-utils"],
+    program: None,
+    otherwise: "install QEMU, a static busybox in /bin, cpio and iproute2",
+    missing: || {
+        let busybox = || (!Path::new("/bin/busybox").exists()).then(|| "there is no /bin/busybox".to_owned());
+        ["qemu-system-x86_64", "cpio", "gzip", "ip"].into_iter().find_map(not_on_path).or_else(busybox)
+    },
+};
+
+pub(crate) const KERNEL_6_1: Tool =
+    kernel(&["linux-image-6.1.0-57-amd64", "linux-headers-6.1.0-57-amd64"], || no_kernel("6.1."));
+
+pub(crate) const KERNEL_6_12: Tool =
+    kernel(&["linux-image-6.12.117+deb12-amd64", "linux-headers-6.12.117+deb12-amd64"], || {
+        no_kernel("6.12.")
+    });
+
+/// A kernel of Debian 12 to test on; any other of the same series does, too.
+const fn kernel(packages: &'static [&'static str], missing: fn() -> Option<String>) -> Tool {
+    let (what, otherwise) = ("a kernel to test on", "install a kernel of that series with its headers");
+    Tool { what, packages, program: None, otherwise, missing }
+}
+
+fn no_kernel(series: &str) -> Option<String> {
+    let found = fs::read_dir("/lib/modules").into_iter().flatten().flatten().any(|entry| {
+        let release = entry.file_name().to_string_lossy().into_owned();
+        release.starts_with(series)
+            && entry.path().join("build/Makefile").exists()
+            && Path::new(&format!("/boot/vmlinuz-{release}")).exists()
+    });
+    (!found).then(|| format!("there is no Linux {series}x with headers and image"))
+}
+
 /// What `cargo xtask test` needs.
-const ALL: [&Tool; 7] = [&RUSTFMT, &CLIPPY, &RUST_SOURCE, &STOCK_PROGRAMS, &STOCK_HEADERS, &CXX, &CARGO_FUZZ];
+const ALL: [&Tool; 11] = [
+    &RUSTFMT,
+    &CLIPPY,
+    &RUST_SOURCE,
+    &STOCK_PROGRAMS,
+    &STOCK_HEADERS,
+    &CXX,
+    &CARGO_FUZZ,
+    &KERNEL_BUILD,
+    &MACHINE,
+    &KERNEL_6_1,
+    &KERNEL_6_12,
+];
 
 impl Tool {
     /// Why a step that needs this tool cannot run, and what to do about it.
@@ -221,6 +278,8 @@ impl Apt {
         command
             .args([
                 "DEBIAN_FRONTEND=noninteractive",
+                // Kernels are for virtual machines, which bring their own.
+                "INITRD=No",
                 "apt-get",
                 "-qq",
                 "-o",

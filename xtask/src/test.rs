@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::setup::{self, Tool};
-use crate::{fuzz, process, shuttle, sim, workspace};
+use crate::{fuzz, kernel, process, shuttle, sim, workspace};
 
 /// A step that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -149,6 +149,15 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
     } else {
         println!("NOT TESTED: peers behind a black hole, since `unshare -rn` gives no network here");
     }
+    // It is no member of the workspace either, and built for no operating system; to look at it, this one does.
+    let mut look = cargo(&["clippy", "--manifest-path", kernel::MANIFEST, "--target-dir"]);
+    look.arg(workspace::target_dir().join("kernel/look")).args(["--", "-D", "warnings"]);
+    look.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Cpanic=abort");
+    let kernel_source = Step {
+        name: "kernel module's Rust part".to_owned(),
+        needs: &[&setup::RUSTFMT, &setup::CLIPPY],
+        commands: vec![cargo(&["fmt", "--manifest-path", kernel::MANIFEST, "--check"]), look],
+    };
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
 
@@ -168,6 +177,12 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         step("tour", &[], cargo(&["run", "--release"])),
+        kernel_source,
+        step("kernel module in virtual machines", &kernel::TOOLS, {
+            let mut run = xtask("kernel");
+            run.args(["test", "--offline-packages"]);
+            run
+        }),
         step("documentation", &[], docs),
     ])
 }

@@ -3,8 +3,9 @@
 
 use core::fmt;
 
-use alloc::format;
 use alloc::string::String;
+
+use crate::error::text;
 
 /// `1 byte`, `2 bytes`.
 pub(crate) struct Of(pub(crate) u64, pub(crate) &'static str);
@@ -17,19 +18,27 @@ impl fmt::Display for Of {
 }
 
 /// `1 domain, 2 event queues and 1 wait set`.
-pub(crate) fn list(counts: &[(usize, &'static str)]) -> String {
-    let mut text = String::new();
-    let there = || counts.iter().filter(|(count, _)| *count > 0);
-    let all = there().count();
-    for (index, (count, what)) in there().enumerate() {
-        let before = match index {
-            0 => "",
-            index if index + 1 == all => " and ",
-            _ => ", ",
-        };
-        text.push_str(&format!("{before}{}", Of(*count as u64, what)));
+struct List<'a>(&'a [(usize, &'static str)]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let there = || self.0.iter().filter(|(count, _)| *count > 0);
+        let all = there().count();
+        for (index, (count, what)) in there().enumerate() {
+            let before = match index {
+                0 => "",
+                index if index + 1 == all => " and ",
+                _ => ", ",
+            };
+            write!(f, "{before}{}", Of(*count as u64, what))?;
+        }
+        Ok(())
     }
-    text
+}
+
+/// The same as a text, as much of it as there is memory for.
+pub(crate) fn list(counts: &[(usize, &'static str)]) -> String {
+    text(format_args!("{}", List(counts)))
 }
 
 #[cfg(test)]

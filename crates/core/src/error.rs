@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! What a call can answer besides success: each error says what was wanted, what was found and what to do.
 
+use core::fmt;
 use core::time::Duration;
 
 use alloc::string::String;
@@ -203,6 +204,24 @@ pub enum Error {
     /// The peer's bytes break the protocol.
     #[error("the peer broke the protocol: {0}")]
     Wire(#[from] WireError),
+}
+
+/// As much of a text as there is memory for: an error must not end a kernel that has none left.
+pub fn text(what: fmt::Arguments<'_>) -> String {
+    struct Fallible(String);
+
+    impl fmt::Write for Fallible {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0.try_reserve(part.len()).map_err(|_| fmt::Error)?;
+            self.0.push_str(part);
+            Ok(())
+        }
+    }
+
+    let mut text = Fallible(String::new());
+    // Where it ends is where the memory did.
+    let _ = fmt::Write::write_fmt(&mut text, what);
+    text.0
 }
 
 impl Error {

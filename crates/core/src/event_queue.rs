@@ -129,6 +129,11 @@ impl EventQueue {
         Ok(())
     }
 
+    /// Gives back the room kept by [`bind_endpoint`](Self::bind_endpoint) for an endpoint that could not be bound.
+    pub fn cancel_bind(&mut self) {
+        self.endpoints = self.endpoints.saturating_sub(1);
+    }
+
     /// Notes that a passive endpoint is bound.
     pub fn bind_passive(&mut self) {
         self.passive += 1;

@@ -31,7 +31,7 @@ pub mod domain;
 pub mod endpoint;
 pub mod enums;
 mod errno;
-mod error;
+pub mod error;
 pub mod event_queue;
 pub mod fabric;
 pub mod flags;

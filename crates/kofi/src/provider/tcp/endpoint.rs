@@ -80,7 +80,8 @@ impl EndpointOps for TcpEndpoint {
             let mut state = self.domain.lock();
             queue.with(|queue| queue.bind_endpoint())?;
             if let Err(error) = state.machine.bind_eq(self.id, queue.fid(), same_fabric, flags) {
-                queue.with(|queue| queue.unbind_endpoint(self.fid));
+                // It may be bound to this queue already, and have events there.
+                queue.with(|queue| queue.cancel_bind());
                 return Err(error);
             }
             state.bind_eq(queue);

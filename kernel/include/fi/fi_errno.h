@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * fi_errno.h - error numbers under their fi_* names, see kfi_errno.h
+ */
+#ifndef _FI_ERRNO_H_
+#define _FI_ERRNO_H_
+
+#include "../kfi/kfi_errno.h"
+
+#define FI_SUCCESS		KFI_SUCCESS
+#define FI_EADDRINUSE		KFI_EADDRINUSE
+#define FI_EADDRNOTAVAIL	KFI_EADDRNOTAVAIL
+#define FI_EAGAIN		KFI_EAGAIN
+#define FI_EBUSY		KFI_EBUSY
+#define FI_ECANCELED		KFI_ECANCELED
+#define FI_ECONNABORTED		KFI_ECONNABORTED
+#define FI_ECONNREFUSED		KFI_ECONNREFUSED
+#define FI_ECONNRESET		KFI_ECONNRESET
+#define FI_EHOSTUNREACH		KFI_EHOSTUNREACH
+#define FI_EINVAL		KFI_EINVAL
+#define FI_EIO			KFI_EIO
+#define FI_EISCONN		KFI_EISCONN
+#define FI_EMSGSIZE		KFI_EMSGSIZE
+#define FI_ENETDOWN		KFI_ENETDOWN
+#define FI_ENETUNREACH		KFI_ENETUNREACH
+#define FI_ENODATA		KFI_ENODATA
+#define FI_ENODEV		KFI_ENODEV
+#define FI_ENOENT		KFI_ENOENT
+#define FI_ENOMEM		KFI_ENOMEM
+#define FI_ENOPROTOOPT		KFI_ENOPROTOOPT
+#define FI_ENOSYS		KFI_ENOSYS
+#define FI_ENOTCONN		KFI_ENOTCONN
+#define FI_EOPNOTSUPP		KFI_EOPNOTSUPP
+#define FI_EREMOTEIO		KFI_EREMOTEIO
+#define FI_ESHUTDOWN		KFI_ESHUTDOWN
+#define FI_ETIMEDOUT		KFI_ETIMEDOUT
+#define FI_EOTHER		KFI_EOTHER
+#define FI_ETOOSMALL		KFI_ETOOSMALL
+#define FI_EOPBADSTATE		KFI_EOPBADSTATE
+#define FI_EAVAIL		KFI_EAVAIL
+#define FI_EBADFLAGS		KFI_EBADFLAGS
+#define FI_ENOEQ		KFI_ENOEQ
+#define FI_EDOMAIN		KFI_EDOMAIN
+#define FI_ENOCQ		KFI_ENOCQ
+#define FI_ECRC			KFI_ECRC
+#define FI_ETRUNC		KFI_ETRUNC
+#define FI_ENOKEY		KFI_ENOKEY
+#define FI_ENOAV		KFI_ENOAV
+#define FI_EOVERRUN		KFI_EOVERRUN
+
+/* As kfi_strerror(). */
+static inline const char *fi_strerror(int errnum)
+{
+	return kfi_strerror(errnum);
+}
+
+#endif /* _FI_ERRNO_H_ */

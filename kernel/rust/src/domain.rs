@@ -1,0 +1,888 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The domain (`fi_domain(3)`): a loop around [`kofi_core::Domain`], driven by work in a workqueue.
+
+use alloc::collections::VecDeque;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::ffi::c_int;
+use core::time::Duration;
+
+use kofi_core::endpoint::State as EpState;
+use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::multi_receive::Split;
+use kofi_core::{
+    Domain as Machine, EpId, Errno, Error, Fid, Instant, MrId, MrMode, OpId, Result, TransportCommand,
+};
+
+use crate::completion_queue::CompletionQueue;
+use crate::counter::Counter;
+use crate::error::{self, system};
+use crate::event_queue::EventQueue;
+use crate::fabric::{self, Child, Fabric};
+use crate::memory::Pieces;
+use crate::sys::lock::{Guard, LockClass, Mutex};
+use crate::sys::raw::Piece;
+use crate::sys::socket::{self, Connecting, Socket};
+use crate::sys::work::{Driven, Pump};
+use crate::sys::{Class, Counted, now};
+use crate::{c, getinfo};
+
+/// Bytes read behind those that go straight to their place: headers, and messages with them.
+const SCRATCH: usize = 16 * 1024;
+/// Segments of a plan of what to write.
+const SEGMENTS: usize = 128;
+/// Pieces of one call to the socket (the kernel's UIO_MAXIOV).
+const MAX_PIECES: usize = 1024;
+/// Bytes read from, or written to, one connection before others get their turn.
+const BUDGET: usize = 1 << 20;
+/// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
+const MAX_LINGERING: usize = 1024;
+/// Looks in a row that find all acknowledged before there is no need for another: what waits behind a window that has just closed does
+/// not show at once.
+const LOOKS: u8 = 2;
+/// Cookie of those; others carry the index of an endpoint.
+const LINGERING: u64 = u64::MAX;
+
+pub(crate) struct Domain {
+    // First, since dropping it waits for what it runs.
+    pump: Pump,
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) mr_mode: MrMode,
+    state: Mutex<State>,
+    _child: Child,
+    _counted: Counted,
+}
+
+/// Everything under the domain's lock.
+pub(crate) struct State {
+    pub(crate) machine: Machine,
+    connections: Vec<Option<Connection>>,
+    /// Memory of operations, by their index; grows when they are posted, never because of a peer.
+    memory: Vec<Pieces>,
+    /// As many operations at most were there at the same time.
+    most_ops: usize,
+    /// Memory regions, by their index.
+    regions: Vec<Pieces>,
+    /// Event queues that endpoints are bound to, by identity.
+    queues: Vec<(Fid, Weak<EventQueue>)>,
+    /// Endpoints with something to do that no event will tell of again. Has room for all of them.
+    ready: VecDeque<EpId>,
+    scratch: Vec<u8>,
+    pieces: Vec<Piece>,
+    plan: WritePlan,
+    /// What was sent on these may not have arrived yet. Has room for [`MAX_LINGERING`].
+    lingering: VecDeque<Lingering>,
+    /// Something was sent since it was last looked whether peers answer.
+    asked: bool,
+    /// When that will be looked at.
+    check: Option<Instant>,
+    /// When work will be done in any case.
+    alarm: Option<Instant>,
+    /// A list of memory for the next operation.
+    pub(crate) spare: Pieces,
+}
+
+/// A connection that was shut down on this side.
+struct Lingering {
+    socket: Socket,
+    until: Instant,
+}
+
+/// An endpoint's transport.
+struct Connection {
+    id: EpId,
+    socket: Option<Socket>,
+    readable: bool,
+    writable: bool,
+    /// The peer has ended its stream.
+    ended: bool,
+    /// Writing has failed.
+    broken: Option<Errno>,
+    /// It is in [`State::ready`].
+    queued: bool,
+    /// Looks at whether the peer answers that are due since something was sent.
+    asked: u8,
+    /// Bytes that were read and wait for a receive to be posted.
+    kept: Vec<u8>,
+    /// How many of those have been used.
+    kept_used: usize,
+    /// Completion queues that its operations come to: one for each direction, or one for both.
+    cqs: [Option<Arc<CompletionQueue>>; 2],
+    /// Counters that count its operations, one for each kind at most.
+    cntrs: [Option<Arc<Counter>>; 6],
+}
+
+impl Connection {
+    fn new(id: EpId) -> Self {
+        Self {
+            id,
+            socket: None,
+            readable: false,
+            writable: false,
+            ended: false,
+            broken: None,
+            queued: false,
+            asked: 0,
+            kept: Vec::new(),
+            kept_used: 0,
+            cqs: [None, None],
+            cntrs: [const { None }; 6],
+        }
+    }
+
+    fn has_kept(&self) -> bool {
+        self.kept_used < self.kept.len()
+    }
+}
+
+/// Grows a table so that it has a place for `index`.
+fn grow<T>(table: &mut Vec<T>, index: usize, what: &'static str, empty: impl FnMut() -> T) -> Result<()> {
+    let missing = (index + 1).saturating_sub(table.len());
+    table.try_reserve(missing).map_err(|_| Error::NoMemory(what))?;
+    table.resize_with(table.len() + missing, empty);
+    Ok(())
+}
+
+impl Domain {
+    #[inline(never)]
+    fn open(fabric: &Arc<Fabric>, info: &c::Info) -> Result<Arc<Self>> {
+        const NO_MEMORY: Error = Error::NoMemory("a domain");
+        let provider = c::text(&info.fabric.prov_name);
+        if !provider.is_empty() && provider != getinfo::NAME {
+            return Err(system("fi_domain", Errno::ENODEV));
+        }
+        let mut mr_mode = MrMode::from_bits_retain(info.domain.mr_mode);
+        if mr_mode.contains(MrMode::BASIC) {
+            // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
+            mr_mode |= MrMode::VIRT_ADDR | MrMode::PROV_KEY;
+        }
+        let (mut scratch, mut pieces, mut lingering) = (Vec::new(), Vec::new(), VecDeque::new());
+        scratch.try_reserve_exact(SCRATCH).map_err(|_| NO_MEMORY)?;
+        scratch.resize(SCRATCH, 0);
+        pieces.try_reserve_exact(MAX_PIECES).map_err(|_| NO_MEMORY)?;
+        lingering.try_reserve_exact(MAX_LINGERING).map_err(|_| NO_MEMORY)?;
+        let state = State {
+            machine: Machine::new(fabric::limits()).with_mr_mode(mr_mode),
+            connections: Vec::new(),
+            memory: Vec::new(),
+            most_ops: 0,
+            regions: Vec::new(),
+            queues: Vec::new(),
+            ready: VecDeque::new(),
+            scratch,
+            pieces,
+            plan: WritePlan::new(SEGMENTS)?,
+            lingering,
+            asked: false,
+            check: None,
+            alarm: None,
+            spare: Pieces::default(),
+        };
+        let domain = c::share(
+            Self {
+                pump: Pump::new::<Self>()?,
+                fabric: fabric.clone(),
+                mr_mode,
+                state: Mutex::new(LockClass::Domain, state)?,
+                _child: fabric.child(|children| &mut children.domains),
+                _counted: Counted::new(Class::Domain),
+            },
+            "a domain",
+        )?;
+        // SAFETY: it is in its final place, and drops its pump before anything else.
+        unsafe { domain.pump.drive(Arc::as_ptr(&domain)) };
+        Ok(domain)
+    }
+
+    /// The domain of a handle.
+    pub(crate) fn given(call: &'static str, domain: *const Self) -> Result<Arc<Self>> {
+        c::borrow(call, domain)?;
+        // SAFETY: a handle, of an object that is not closed: there is one reference at least for as long as the call takes.
+        unsafe {
+            Arc::increment_strong_count(domain);
+            Ok(Arc::from_raw(domain))
+        }
+    }
+
+    pub(crate) fn pump(&self) -> &Pump {
+        &self.pump
+    }
+
+    /// What the pump would do, for a task that was woken instead.
+    pub(crate) fn see_to_events(&self) {
+        if self.pump.has_events() {
+            self.run();
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        Locked { state: self.state.lock(), pump: &self.pump }
+    }
+}
+
+impl Driven for Domain {
+    fn run(&self) {
+        self.lock().progress();
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // No object is left in it. Peers of what lingers are to get what was sent, as far as it is up to us.
+        let lingering = core::mem::take(&mut self.state.lock().lingering);
+        lingering.into_iter().for_each(|lingering| lingering.socket.close(true));
+    }
+}
+
+/// The domain's state, and what drives it.
+pub(crate) struct Locked<'a> {
+    pub(crate) state: Guard<'a, State>,
+    pump: &'a Pump,
+}
+
+impl core::ops::Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl core::ops::DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Locked<'_> {
+    /// Does what can be done without waiting.
+    fn progress(&mut self) {
+        self.alarm.take_if(|at| *at <= now());
+        if self.machine.next_deadline().is_some_and(|at| at <= now()) {
+            self.machine.expire(now());
+        }
+        self.check_peers(now());
+        while let Some((cookie, events)) = self.pump.next() {
+            if cookie == LINGERING {
+                continue;
+            }
+            let Some(Some(connection)) = self.connections.get_mut(cookie as usize) else { continue };
+            connection.readable |= events & socket::IN != 0;
+            connection.writable |= events & socket::OUT != 0;
+            connection.ended |= events & socket::OVER != 0;
+            let ep = connection.id;
+            self.enqueue(ep);
+        }
+        for _ in 0..self.ready.len() {
+            let Some(ep) = self.ready.pop_front() else { break };
+            if let Some(connection) = self.connection(ep) {
+                connection.queued = false;
+                self.service(ep);
+            }
+        }
+        if !self.lingering.is_empty() {
+            let now = now();
+            self.lingering.retain(|lingering| lingering.until > now && !lingering.socket.discard());
+        }
+        self.settle();
+        if !self.ready.is_empty() {
+            self.pump.kick();
+        }
+    }
+
+    /// Does for an endpoint all that its transport allows now.
+    pub(crate) fn service(&mut self, ep: EpId) {
+        self.finish_connecting(ep);
+        self.flush(ep);
+        self.fill(ep);
+        self.flush(ep);
+        self.settle_endpoint(ep);
+    }
+
+    /// Makes a place for an endpoint that the machine has opened.
+    pub(crate) fn add_endpoint(&mut self, ep: EpId) -> Result<()> {
+        const WHAT: &str = "an endpoint";
+        let count = self.connections.len() + 1;
+        self.ready.try_reserve(count).map_err(|_| Error::NoMemory(WHAT))?;
+        grow(&mut self.connections, ep.index(), WHAT, || None)?;
+        if let Some(place) = self.connections.get_mut(ep.index()) {
+            *place = Some(Connection::new(ep));
+        }
+        Ok(())
+    }
+
+    /// The endpoint's socket, from connect or accept.
+    pub(crate) fn attach(&mut self, ep: EpId, socket: Socket) {
+        if let Err(errno) = socket.watch(self.pump, ep.index() as u64) {
+            socket.close(false);
+            return self.failed_at_once(ep, errno);
+        }
+        if let Some(connection) = self.connection(ep) {
+            // Whether these are true is found out by trying.
+            connection.readable = true;
+            connection.writable = true;
+            connection.socket = Some(socket);
+        }
+        // On a quick network the connection is there already.
+        self.service(ep);
+    }
+
+    /// How it went is an event, also when it did not get far.
+    pub(crate) fn failed_at_once(&mut self, ep: EpId, errno: Errno) {
+        self.machine.transport_failed(ep, errno);
+        self.settle_endpoint(ep);
+    }
+
+    pub(crate) fn bind_eq(&mut self, eq: &Arc<EventQueue>) -> Result<()> {
+        self.queues.retain(|(_, queue)| queue.strong_count() > 0);
+        if let Err(place) = self.queues.binary_search_by_key(&eq.fid, |&(fid, _)| fid) {
+            self.queues.try_reserve(1).map_err(|_| Error::NoMemory("an endpoint's event queue"))?;
+            self.queues.insert(place, (eq.fid, Arc::downgrade(eq)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bind_cq(&mut self, ep: EpId, cq: &Arc<CompletionQueue>) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.cqs.iter().flatten().any(|known| Arc::ptr_eq(known, cq))
+            && let Some(place) = connection.cqs.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(cq.clone());
+        }
+    }
+
+    pub(crate) fn bind_cntr(&mut self, ep: EpId, cntr: &Arc<Counter>) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.cntrs.iter().flatten().any(|known| Arc::ptr_eq(known, cntr))
+            && let Some(place) = connection.cntrs.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(cntr.clone());
+        }
+    }
+
+    /// Gives an operation its memory. Its place was made by [`reserve_memory`](Self::reserve_memory).
+    pub(crate) fn remember(&mut self, op: OpId, pieces: &mut Pieces) {
+        if let Some(place) = self.memory.get_mut(op.index()) {
+            core::mem::swap(place, pieces);
+        }
+    }
+
+    /// `fi_mr_reg`, once the machine has named the region.
+    pub(crate) fn put_region(&mut self, mr: MrId, pieces: &mut Pieces) -> Result<()> {
+        grow(&mut self.regions, mr.index(), "a memory region", Pieces::default)?;
+        if let Some(place) = self.regions.get_mut(mr.index()) {
+            core::mem::swap(place, pieces);
+        }
+        Ok(())
+    }
+
+    /// `fi_close` of a memory region: from here on nothing reaches its memory.
+    pub(crate) fn close_region(&mut self, mr: MrId) {
+        if self.machine.close_mr(mr).is_ok() {
+            if let Some(place) = self.regions.get_mut(mr.index()) {
+                *place = Pieces::default();
+            }
+            self.settle();
+        }
+    }
+
+    /// Gives messages in buffers for several their part of the memory. `false`: there was no memory for a list of that.
+    #[must_use]
+    fn split(&mut self) -> bool {
+        let mut done = true;
+        while let Some(Split { buffer, part, len }) = self.machine.poll_split() {
+            // A place more because a peer has sent something; the completion queue bounds how many.
+            done &= grow(&mut self.memory, part.index(), "a message", Pieces::default).is_ok();
+            let taken = self.memory.get_mut(buffer.index()).and_then(|whole| whole.split_to(len));
+            self.posted(part);
+            if let Some(place) = self.memory.get_mut(part.index())
+                && let Some(piece) = taken
+            {
+                place.set_one(piece);
+            }
+        }
+        done
+    }
+
+    /// Where the memory of an operation begins.
+    pub(crate) fn address(&self, op: OpId) -> u64 {
+        self.memory.get(op.index()).map_or(0, Pieces::address)
+    }
+
+    pub(crate) fn forget(&mut self, op: OpId) {
+        if let Some(pieces) = self.memory.get_mut(op.index()) {
+            pieces.clear();
+        }
+    }
+
+    /// `fi_close` of an endpoint. Its socket is closed; its memory is its owner's when this returns.
+    pub(crate) fn close(&mut self, ep: EpId) {
+        self.flush(ep);
+        if self.machine.close_endpoint(ep).is_err() {
+            return;
+        }
+        let connection = self.connections.get_mut(ep.index()).and_then(Option::take);
+        if let Some(connection) = connection {
+            if let Some(socket) = connection.socket {
+                socket.close(connection.readable);
+            }
+            connection.cqs.iter().flatten().for_each(|cq| cq.notify(&self.machine));
+            connection.cntrs.iter().flatten().for_each(|cntr| cntr.notify());
+        }
+        self.settle();
+    }
+
+    /// Ends a connection so that the peer gets all that was sent: see [`TransportCommand::Finish`].
+    fn linger(&mut self, ep: EpId, socket: Socket) {
+        socket.finish();
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        let until = now().after(limit.unwrap_or(Duration::MAX));
+        if socket.watch(self.pump, LINGERING).is_err() || socket.discard() {
+            return socket.close(false);
+        }
+        if self.lingering.len() >= MAX_LINGERING
+            && let Some(oldest) = self.lingering.pop_front()
+        {
+            oldest.socket.close(true);
+        }
+        self.lingering.push_back(Lingering { socket, until });
+    }
+
+    fn finish_connecting(&mut self, ep: EpId) {
+        if self.machine.state(ep) != Ok(EpState::Connecting) {
+            return;
+        }
+        let Some(Connection { socket: Some(socket), .. }) = self.connection(ep) else { return };
+        match socket.connecting() {
+            Connecting::Done(local) => self.machine.transport_open(ep, local),
+            Connecting::Pending => {}
+            Connecting::Failed(errno) => self.machine.transport_failed(ep, errno),
+        }
+    }
+
+    /// Writes what is queued, as far as the socket takes it.
+    pub(crate) fn flush(&mut self, ep: EpId) {
+        let State { machine, connections, memory, regions, plan, pieces, asked, .. } = &mut *self.state;
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
+        let Some(socket) = &connection.socket else { return };
+        // Something is left to do that no event tells of.
+        let mut left = false;
+        let mut budget = BUDGET;
+        while connection.writable && machine.wants_write(ep) {
+            machine.plan_write(ep, plan);
+            pieces.clear();
+            let mut total = 0;
+            for segment in plan.segments() {
+                match segment {
+                    Segment::Bytes { start, len } => {
+                        let Some(bytes) = plan.bytes().get(*start..*start + *len) else { break };
+                        if pieces.len() == MAX_PIECES {
+                            break;
+                        }
+                        pieces.push(Piece { base: bytes.as_ptr().addr(), len: bytes.len() });
+                        total += bytes.len();
+                    }
+                    Segment::Payload(place) => {
+                        let found = match place.memory {
+                            Memory::Operation(op) => memory.get(op.index()),
+                            Memory::Region(mr) => regions.get(mr.index()),
+                        };
+                        let Some(found) = found else { break };
+                        let before = total;
+                        for piece in found.range(place.offset, place.len) {
+                            if pieces.len() == MAX_PIECES {
+                                break;
+                            }
+                            pieces.push(piece);
+                            total += piece.len;
+                        }
+                        // What is listed is the beginning of the stream, without a gap.
+                        if ((total - before) as u64) < place.len {
+                            break;
+                        }
+                    }
+                }
+            }
+            if pieces.is_empty() {
+                break;
+            }
+            // SAFETY: the plan's bytes are there, and the memory of operations and regions is not given back before they are over,
+            // which takes the lock that we hold.
+            match unsafe { socket.send(pieces, total) } {
+                Ok(count) => {
+                    machine.sent(ep, count);
+                    (*asked, connection.asked) = (true, LOOKS);
+                    budget = budget.saturating_sub(count);
+                    if budget == 0 {
+                        left = true;
+                        break;
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => connection.writable = false,
+                Err(errno) => {
+                    // What the peer had sent before is still to be read.
+                    connection.writable = false;
+                    connection.broken = Some(errno);
+                    connection.readable = true;
+                    machine.write_failed(ep);
+                    left = true;
+                }
+            }
+        }
+        if left {
+            self.enqueue(ep);
+            self.pump.kick();
+        }
+    }
+
+    /// Reads what has arrived, as far as there is a place for it.
+    fn fill(&mut self, ep: EpId) {
+        let mut budget = BUDGET;
+        loop {
+            self.deliver(ep);
+            let Some(connection) = self.connection(ep) else { return };
+            let readable = connection.readable;
+            if connection.has_kept() {
+                if !self.use_kept(ep) {
+                    break;
+                }
+                continue;
+            }
+            if !readable || self.machine.plan_read(ep).is_none() {
+                break;
+            }
+            if budget == 0 {
+                self.enqueue(ep);
+                return self.pump.kick();
+            }
+            budget = budget.saturating_sub(self.read(ep));
+        }
+        self.drained(ep);
+    }
+
+    /// All has been read that could be: what does that mean for the connection?
+    fn drained(&mut self, ep: EpId) {
+        let Some(connection) = self.connection(ep) else { return };
+        let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
+        let blocked = readable || connection.has_kept();
+        let unreceived = self.machine.has_unreceived(ep);
+        match broken {
+            // The end of the peer's stream, or its error, would have been read by now.
+            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
+                self.machine.transport_failed(ep, errno);
+            }
+            Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
+                self.machine.transport_failed(ep, errno);
+            }
+            Some(_) => self.machine.half_closed(ep, now()),
+            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
+            None => {}
+        }
+        self.machine.input_drained(ep);
+    }
+
+    /// One read from the socket: first into the place that is planned, then into the scratch memory. Gives the number of bytes.
+    fn read(&mut self, ep: EpId) -> usize {
+        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
+        if !self.split() {
+            self.machine.out_of_memory(ep);
+            return 0;
+        }
+        let State { machine, connections, memory, regions, pieces, scratch, .. } = &mut *self.state;
+        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
+        let Some(socket) = &connection.socket else {
+            connection.readable = false;
+            return 0;
+        };
+        pieces.clear();
+        let mut direct = 0;
+        let mut whole = true;
+        if let Some(place) = plan.direct
+            && let Some(found) = memory_of(memory, regions, place.memory)
+        {
+            for piece in found.range(place.offset, place.len) {
+                if pieces.len() == MAX_PIECES {
+                    whole = false;
+                    break;
+                }
+                direct += piece.len;
+                pieces.push(piece);
+            }
+        }
+        let mut room = direct;
+        if whole && pieces.len() < MAX_PIECES {
+            pieces.push(Piece { base: scratch.as_mut_ptr().addr(), len: scratch.len() });
+            room += scratch.len();
+        }
+        // SAFETY: the memory of operations and regions may be written until they are over, which takes the lock that we hold; the scratch
+        // memory is ours.
+        let result = unsafe { socket.recv(pieces, room) };
+        match result {
+            Ok(0) => {
+                connection.readable = false;
+                connection.ended = true;
+                machine.end_of_stream(ep);
+                0
+            }
+            Ok(count) => {
+                // A stream that gives less than asked for has no more; what comes is told of anew.
+                connection.readable = count == room || connection.ended;
+                let placed = count.min(direct);
+                if placed > 0 {
+                    machine.placed(ep, placed as u64);
+                }
+                let scratch = core::mem::take(scratch);
+                let rest = scratch.get(..count - placed).unwrap_or_default();
+                let used = self.take(ep, rest);
+                self.keep(ep, rest.get(used..).unwrap_or_default());
+                self.scratch = scratch;
+                count
+            }
+            Err(Errno::EINTR) => 0,
+            Err(Errno::EAGAIN) => {
+                connection.readable = false;
+                0
+            }
+            Err(errno) => {
+                connection.readable = false;
+                machine.transport_failed(ep, errno);
+                0
+            }
+        }
+    }
+
+    /// Gives bytes to the machine, and puts them where it says. Gives the number that it took.
+    fn take(&mut self, ep: EpId, input: &[u8]) -> usize {
+        let mut used = 0;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            match self.machine.take(ep, rest) {
+                Step::Used(count) => used += count,
+                Step::Place(place) => {
+                    if !self.split() {
+                        self.machine.out_of_memory(ep);
+                        return input.len();
+                    }
+                    if let Some(found) = memory_of(&self.memory, &self.regions, place.memory) {
+                        // SAFETY: memory of operations and regions, as above.
+                        unsafe { found.copy_in(place.offset, place.len, rest) };
+                    }
+                    self.machine.placed(ep, place.len);
+                    used += place.len as usize;
+                }
+                Step::Blocked => break,
+                Step::Ended => return input.len(),
+            }
+        }
+        used
+    }
+
+    fn keep(&mut self, ep: EpId, rest: &[u8]) {
+        if rest.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connection(ep) else { return };
+        connection.kept.clear();
+        connection.kept_used = 0;
+        match connection.kept.try_reserve_exact(rest.len()) {
+            Ok(()) => connection.kept.extend_from_slice(rest),
+            Err(_) => self.machine.out_of_memory(ep),
+        }
+    }
+
+    /// Copies messages that the machine kept to receives that were posted since.
+    fn deliver(&mut self, ep: EpId) {
+        while {
+            if !self.split() {
+                self.machine.out_of_memory(ep);
+            }
+            let State { machine, memory, regions, .. } = &mut *self.state;
+            match machine.poll_kept(ep) {
+                Some((place, bytes)) => {
+                    if let Some(found) = memory_of(memory, regions, place.memory) {
+                        // SAFETY: memory of operations and regions, as above.
+                        unsafe { found.copy_in(place.offset, place.len, bytes) };
+                    }
+                    machine.delivered(ep);
+                    true
+                }
+                None => false,
+            }
+        } {}
+    }
+
+    /// Uses bytes that were kept. `false`: they have to wait on.
+    fn use_kept(&mut self, ep: EpId) -> bool {
+        let Some(connection) = self.connection(ep) else { return false };
+        let (kept, from) = (core::mem::take(&mut connection.kept), connection.kept_used);
+        let used = self.take(ep, kept.get(from..).unwrap_or_default());
+        let Some(connection) = self.connection(ep) else { return false };
+        connection.kept_used = from + used;
+        let waits = connection.kept_used < kept.len();
+        if !waits {
+            connection.kept_used = 0;
+        }
+        // Its memory is used again.
+        connection.kept = kept;
+        if !waits {
+            connection.kept.clear();
+        }
+        !waits
+    }
+
+    /// Does what the machine has to say after an endpoint was dealt with.
+    pub(crate) fn settle_endpoint(&mut self, ep: EpId) {
+        self.settle();
+        let State { machine, connections, .. } = &mut *self.state;
+        if let Some(Some(connection)) = connections.get(ep.index()) {
+            connection.cqs.iter().flatten().for_each(|cq| cq.notify(machine));
+            connection.cntrs.iter().flatten().for_each(|cntr| cntr.notify());
+        }
+    }
+
+    /// Does what the machine has to say: transports to be closed, events, memory that is free.
+    pub(crate) fn settle(&mut self) {
+        // Where there was no memory, nothing has been received yet, and will not be: it is asked for anew before that.
+        let _ = self.split();
+        while let Some((ep, command)) = self.machine.poll_transport() {
+            if let Some(connection) = self.connection(ep) {
+                connection.kept = Vec::new();
+                connection.kept_used = 0;
+                let (socket, readable) = (connection.socket.take(), connection.readable);
+                match socket {
+                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) => socket.close(readable),
+                    None => {}
+                }
+                let State { machine, connections, .. } = &mut *self.state;
+                if let Some(Some(connection)) = connections.get(ep.index()) {
+                    connection.cqs.iter().flatten().for_each(|cq| cq.notify(machine));
+                    connection.cntrs.iter().flatten().for_each(|cntr| cntr.notify());
+                }
+            }
+        }
+        while let Some((eq, entry)) = self.machine.poll_event() {
+            let found = self.queues.binary_search_by_key(&eq, |&(fid, _)| fid).ok();
+            let queue = found.and_then(|place| self.queues.get(place)).and_then(|(_, queue)| queue.upgrade());
+            if let Some(queue) = queue {
+                queue.fill(|queue| queue.push(entry));
+            }
+        }
+        while let Some(op) = self.machine.poll_released() {
+            self.forget(op);
+        }
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.enqueue(ep);
+            self.pump.kick();
+        }
+        // All have the same limit, so the first one is over first.
+        let lingering = self.lingering.front().map(|lingering| lingering.until);
+        if self.asked && self.check.is_none() {
+            self.plan_check();
+        }
+        let at = self.machine.next_deadline().into_iter().chain(lingering).chain(self.check).min();
+        // One that is set too early finds nothing to do, and is set anew.
+        if let Some(at) = at
+            && self.alarm.is_none_or(|known| known > at)
+        {
+            self.alarm = Some(at);
+            self.pump.alarm(Some(at));
+        }
+    }
+}
+
+impl State {
+    fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
+        self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
+    }
+
+    /// Ends connections whose peers' systems have not answered for too long.
+    fn check_peers(&mut self, now: Instant) {
+        if self.check.is_none_or(|at| at > now) {
+            return;
+        }
+        self.check = None;
+        for index in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
+            let Some(socket) = connection.socket.as_ref().filter(|_| connection.asked > 0) else { continue };
+            let answers = socket.answers();
+            connection.asked -= 1;
+            if self.machine.check_peer(connection.id, &answers, now) {
+                connection.asked = LOOKS;
+            }
+            self.asked |= connection.asked > 0;
+        }
+    }
+
+    /// When it will be looked whether peers answer: early enough for the shortest limit.
+    fn plan_check(&mut self) {
+        self.asked = false;
+        let open = self.connections.iter().flatten().filter(|connection| connection.socket.is_some());
+        let interval = open.filter_map(|connection| self.machine.peer_check_interval(connection.id)).min();
+        self.check = interval.map(|interval| now().after(interval));
+    }
+
+    fn enqueue(&mut self, ep: EpId) {
+        if let Some(connection) = self.connection(ep)
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.ready.push_back(ep);
+        }
+    }
+
+    /// Makes sure that there is a place for the memory of whatever operation is posted next.
+    pub(crate) fn reserve_memory(&mut self) -> Result<()> {
+        // The machine takes a free place, or the next one behind all.
+        let next = self.most_ops + 1;
+        grow(&mut self.memory, next, "the memory of an operation", Pieces::default)
+    }
+
+    /// An operation was posted.
+    pub(crate) fn posted(&mut self, op: OpId) {
+        self.most_ops = self.most_ops.max(op.index() + 1);
+    }
+}
+
+/// The memory that bytes go to.
+fn memory_of<'a>(memory: &'a [Pieces], regions: &'a [Pieces], which: Memory) -> Option<&'a Pieces> {
+    match which {
+        Memory::Operation(op) => memory.get(op.index()),
+        Memory::Region(mr) => regions.get(mr.index()),
+    }
+}
+
+/// Refuses an info that is not for this kind of endpoint.
+pub(crate) fn check_type(call: &'static str, info: &c::Info) -> Result<()> {
+    match info.ep.ep_type {
+        getinfo::EP_MSG => Ok(()),
+        _ => {
+            Err(Error::Invalid { call, problem: "the info is not for FI_EP_MSG; ask getinfo for that type" })
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kofi_domain_open(
+    fabric: *const Fabric,
+    info: *const c::Info,
+    domain: *mut *const Domain,
+) -> c_int {
+    const CALL: &str = "fi_domain";
+    error::result((|| {
+        let fabric = Fabric::given(CALL, fabric)?;
+        let place = c::place(CALL, domain)?;
+        c::give(place, Domain::open(&fabric, c::borrow(CALL, info)?)?);
+        Ok(())
+    })())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kofi_domain_close(domain: *const Domain) -> c_int {
+    error::result((|| {
+        c::borrow("fi_close", domain)?.lock().machine.check_close()?;
+        // SAFETY: the caller's handle, which it gives up.
+        unsafe { c::take_back(domain) };
+        Ok(())
+    })())
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `fi_getinfo(3)`: what the provider offers, one record for each address that it can use.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ffi::{c_char, c_int};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
+use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use kofi_core::wire::header;
+use kofi_core::{
+    AddrFormat, Address, AvType, EpType, Errno, Error, Hints, Info, Progress, Protocol, ResourceMgmt, Result,
+    Threading, Version, negotiate,
+};
+
+use crate::error::{self, system};
+use crate::memory::INJECT_SIZE;
+use crate::sys::net::{Interface, Net};
+use crate::sys::raw;
+use crate::{c, info};
+
+const CALL: &str = "fi_getinfo";
+pub(crate) const NAME: &str = "tcp";
+pub(crate) const API: Version = Version { major: 1, minor: 17 };
+/// `FI_EP_MSG`.
+pub(crate) const EP_MSG: u32 = 1;
+/// The length on the wire counts the header in.
+pub(crate) const MAX_MSG_SIZE: usize = isize::MAX as usize - header::MAX_LEN;
+/// Bytes of messages that are kept for each connection until there is a receive for them.
+const BUFFERED: usize = 64 * 1024;
+/// The default, and the most that can be asked for.
+pub(crate) const QUEUE_SIZE: (usize, usize) = (256, 65536);
+
+/// `FI_SOURCE`; and other flags that are known.
+const SOURCE: u64 = 1 << 57;
+const KNOWN: u64 = SOURCE | 1 << 53 | 1 << 54 | 1 << 55;
+
+/// The addresses that node and service stand for.
+#[inline(never)]
+fn look_up(
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    format: AddrFormat,
+) -> Result<Vec<SocketAddr>> {
+    let port = match service {
+        None => 0,
+        Some(service) => service
+            .parse()
+            .map_err(|_| Error::NoMatch(format!("service {service:?} is no port number (0 to 65535)")))?,
+    };
+    let addrs = match node {
+        Some(node) => {
+            let ip: IpAddr = node.parse().map_err(|_| {
+                Error::NoMatch(format!("node {node:?} is no address, and the kernel does not look up names"))
+            })?;
+            alloc::vec![SocketAddr::new(ip, port)]
+        }
+        None if source => {
+            alloc::vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]
+        }
+        None => alloc::vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
+    };
+    Ok(addrs.into_iter().filter(|addr| matches(format, addr)).collect())
+}
+
+/// Whether an address is of the format that was asked for.
+fn matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
+    match wanted {
+        AddrFormat::SockaddrIn => addr.is_ipv4(),
+        AddrFormat::SockaddrIn6 => addr.is_ipv6(),
+        _ => true,
+    }
+}
+
+/// All offers for these addresses.
+#[inline(never)]
+fn offers(
+    net: &Net,
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    hints: &Hints,
+) -> Result<Vec<Info>> {
+    let format = hints.addr_format.unwrap_or_default();
+    let interfaces = net.interfaces()?;
+    let link_local = |interface: &Interface| match interface.addr.ip() {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let given = node.is_some() || service.is_some();
+    let hinted = |addr: &Option<Address>| addr.iter().filter_map(Address::socket_addr).collect();
+    let found = if given { look_up(node, service, source, format)? } else { Vec::new() };
+    let (sources, dests): (Vec<SocketAddr>, Vec<SocketAddr>) = match (given, source) {
+        (true, true) => (found, hinted(&hints.dest_addr)),
+        (true, false) => (hinted(&hints.src_addr), found),
+        (false, _) => (hinted(&hints.src_addr), hinted(&hints.dest_addr)),
+    };
+    let mut offers = Vec::new();
+    let mut offer = |source: SocketAddr, dest: Option<SocketAddr>| {
+        let interface = interfaces.iter().find(|interface| interface.addr.ip() == source.ip());
+        if (interface.is_some() || source.ip().is_unspecified()) && matches(format, &source) {
+            offers.push(record(source, dest, interface, hints));
+        }
+    };
+    if !dests.is_empty() {
+        for dest in dests {
+            match sources.iter().find(|source| source.is_ipv4() == dest.is_ipv4()) {
+                Some(&source) => offer(source, Some(dest)),
+                // A destination that cannot be reached is no offer.
+                None => match net.route(dest) {
+                    Ok(source) => offer(source, Some(dest)),
+                    Err(_) => continue,
+                },
+            }
+        }
+    } else if !sources.is_empty() {
+        sources.into_iter().for_each(|source| offer(source, None));
+    } else {
+        // Those that others can reach come first. (Sorting would take more of the stack than all the rest.)
+        for rank in [(false, false), (false, true), (true, false), (true, true)] {
+            let of_rank = |interface: &&Interface| (interface.loopback, link_local(interface)) == rank;
+            interfaces.iter().filter(of_rank).for_each(|interface| offer(interface.addr, None));
+        }
+    }
+    Ok(offers)
+}
+
+/// The network of an interface's address, `192.0.2.0/24`.
+fn network(interface: &Interface) -> String {
+    let prefix = interface.prefix;
+    match interface.addr.ip() {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32u32.saturating_sub(prefix)).unwrap_or(0);
+            format!("{}/{prefix}", Ipv4Addr::from_bits(ip.to_bits() & mask))
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128u32.saturating_sub(prefix)).unwrap_or(0);
+            format!("{}/{prefix}", Ipv6Addr::from_bits(ip.to_bits() & mask))
+        }
+    }
+}
+
+#[inline(never)]
+fn record(
+    source: SocketAddr,
+    dest: Option<SocketAddr>,
+    interface: Option<&Interface>,
+    hints: &Hints,
+) -> Info {
+    let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
+    let target = Caps::MSG
+        | Caps::RECV
+        | Caps::MULTI_RECV
+        | Caps::RMA
+        | Caps::REMOTE_READ
+        | Caps::REMOTE_WRITE
+        | Caps::RMA_EVENT;
+    let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+    let order = Order::SAS
+        | Order::RAR
+        | Order::RAW
+        | Order::RAS
+        | Order::WAW
+        | Order::WAS
+        | Order::SAW
+        | Order::RMA_RAR
+        | Order::RMA_RAW
+        | Order::RMA_WAW;
+    let (default, most) = QUEUE_SIZE;
+    let size = |hint: Option<usize>| if hint.is_some_and(|hint| hint > 0) { most } else { default };
+    let src_addr = Address::from(source);
+    let name = |name: fn(&Interface) -> String| interface.map_or_else(|| "any".into(), name);
+    Info {
+        caps,
+        mode: Mode::empty(),
+        addr_format: src_addr.addr_format(),
+        src_addr: Some(src_addr),
+        dest_addr: dest.map(Address::from),
+        handle: None,
+        tx_attr: TxAttr {
+            caps: initiator,
+            mode: Mode::empty(),
+            op_flags: OpFlags::COMPLETION
+                | OpFlags::INJECT
+                | OpFlags::INJECT_COMPLETE
+                | OpFlags::TRANSMIT_COMPLETE
+                | OpFlags::DELIVERY_COMPLETE
+                | OpFlags::COMMIT_COMPLETE
+                | OpFlags::MATCH_COMPLETE,
+            msg_order: order,
+            comp_order: Order::STRICT,
+            inject_size: INJECT_SIZE,
+            size: size(hints.tx_attr.size),
+            iov_limit: c::IOV_LIMIT,
+            rma_iov_limit: header::MAX_SEGMENTS,
+            tclass: 0,
+        },
+        rx_attr: RxAttr {
+            caps: target,
+            mode: Mode::empty(),
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
+            msg_order: order,
+            comp_order: Order::STRICT,
+            total_buffered_recv: BUFFERED,
+            size: size(hints.rx_attr.size),
+            iov_limit: c::IOV_LIMIT,
+        },
+        ep_attr: EpAttr {
+            ep_type: EpType::Msg,
+            protocol: Protocol::SockTcp,
+            protocol_version: 0,
+            max_msg_size: MAX_MSG_SIZE,
+            max_order_raw_size: MAX_MSG_SIZE,
+            max_order_waw_size: MAX_MSG_SIZE,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain_attr: DomainAttr {
+            name: name(|interface| interface.name().into()),
+            threading: Threading::Safe,
+            control_progress: Progress::Auto,
+            data_progress: Progress::Auto,
+            resource_mgmt: ResourceMgmt::Enabled,
+            av_type: AvType::Unspec,
+            mr_mode: MrMode::BASIC | MrMode::SCALABLE,
+            mr_key_size: 8,
+            mr_iov_limit: c::IOV_LIMIT,
+            mr_cnt: 65536,
+            cntr_cnt: 65536,
+            cq_data_size: 8,
+            cq_cnt: 65536,
+            ep_cnt: 65536,
+            tx_ctx_cnt: 65536,
+            rx_ctx_cnt: 65536,
+            max_ep_tx_ctx: 1,
+            max_ep_rx_ctx: 1,
+            caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+            ..DomainAttr::default()
+        },
+        fabric_attr: FabricAttr {
+            name: name(network),
+            prov_name: NAME.into(),
+            prov_version: API,
+            api_version: API,
+        },
+    }
+}
+
+fn getinfo(
+    net: *mut raw::Net,
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const c::Info,
+) -> Result<*mut c::Info> {
+    let version = Version::from_raw(version);
+    if version > API {
+        return Err(system(CALL, Errno::ENOSYS));
+    }
+    if flags & !KNOWN != 0 {
+        return Err(Error::BadFlags { call: CALL, found: flags & !KNOWN, allowed: KNOWN });
+    }
+    let net = Net::get(net)?;
+    // SAFETY: null, or the caller's for the call.
+    let mut hints = unsafe { hints.as_ref() }.map_or_else(Hints::new, info::to_hints);
+    // kfabric's clients ask for 1.7 or for nothing, and its rules of registration are those of 1.5 and later.
+    hints.fabric_attr.api_version = (version.raw() != 0).then_some(version);
+    let offers =
+        offers(&net, c::string(CALL, node)?, c::string(CALL, service)?, flags & SOURCE != 0, &hints)?;
+    let mut why = String::from("no interface has these addresses");
+    let mut list: Vec<Box<c::Info>> = Vec::new();
+    for offer in offers {
+        match negotiate(&offer, &hints) {
+            Ok(found) => {
+                let mut record = info::boxed()?;
+                info::put(&found, &mut record);
+                list.try_reserve(1).map_err(|_| Error::NoMemory("a list of records"))?;
+                list.push(record);
+            }
+            Err(refusal) => why = refusal.to_string(),
+        }
+    }
+    let mut next = core::ptr::null_mut();
+    while let Some(mut record) = list.pop() {
+        record.next = next;
+        next = Box::into_raw(record);
+    }
+    if next.is_null() { Err(Error::NoMatch(why)) } else { Ok(next) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kofi_getinfo(
+    net: *mut raw::Net,
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const c::Info,
+    list: *mut *mut c::Info,
+) -> c_int {
+    error::result((|| {
+        let place = c::place(CALL, list)?;
+        *place = core::ptr::null_mut();
+        *place = getinfo(net, version, node, service, flags, hints)?;
+        Ok(())
+    })())
+}

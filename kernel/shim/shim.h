@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the Rust part asks of the kernel. No rule of OFI's objects and nothing of the wire protocol is here: those are Rust's.
+ *
+ * All functions: process context, may sleep, unless they say otherwise.
+ */
+#ifndef KOFI_SHIM_H
+#define KOFI_SHIM_H
+
+#include <linux/types.h>
+#include "../include-private/kofi_kernel.h"
+
+struct kvec;
+
+struct kofi_pump;
+
+/* memory.c */
+extern void *kofi_shim_alloc(size_t size, size_t align);
+extern void kofi_shim_free(void *memory, size_t align);
+/* Allocations that are alive. */
+extern long kofi_shim_allocations(void);
+/* Allocations that were ever made: for tests. */
+extern long kofi_test_allocations_made(void);
+/* For tests: the nth allocation from now on fails; 0: none. Gives whether the last one asked for has failed. */
+extern bool kofi_test_fail_nth(unsigned int nth);
+/* A line for each leaked allocation, and one for each class of objects that are open. Gives their number. */
+extern long kofi_shim_report_leaks(void);
+/* An object of a class was opened (1) or closed (-1). */
+extern void kofi_shim_count(unsigned int class, int by);
+/* Lists what memory consists of, as kernel addresses. Gives the bytes in all, or an error number. */
+extern s64 kofi_shim_flatten(const struct kofi_memory *memory, struct kvec *out, u32 max);
+
+/* wait.c */
+struct kofi_mutex;
+struct kofi_wait;
+extern struct kofi_mutex *kofi_shim_mutex_new(unsigned int class);
+extern void kofi_shim_mutex_free(struct kofi_mutex *mutex);
+extern void kofi_shim_mutex_lock(struct kofi_mutex *mutex);
+extern void kofi_shim_mutex_unlock(struct kofi_mutex *mutex);
+extern struct kofi_wait *kofi_shim_wait_new(void);
+extern void kofi_shim_wait_free(struct kofi_wait *wait);
+/* Number of wakes so far: taken before looking whether there is something, given to kofi_shim_wait_sleep if not. */
+extern u32 kofi_shim_wait_seq(struct kofi_wait *wait);
+/* Any context. */
+extern void kofi_shim_wait_wake(struct kofi_wait *wait);
+/*
+ * Until somebody wakes (0), the moment has passed (1), or a signal or kthread_stop came (2).
+ *
+ * With a pump, the sleeper drives it meanwhile, if nobody else does: it is woken (0) by what happens to sockets, and no work is queued for
+ * that. It is to look at once then. So what is waited for comes without a detour over another task.
+ */
+extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline);
+extern u64 kofi_shim_now(void);
+
+/* work.c */
+struct kofi_watch;
+extern int kofi_shim_work_init(void);
+extern void kofi_shim_work_exit(void);
+/* A pump calls run(context) in a workqueue whenever something happens to a socket it watches, its alarm goes off, or it is kicked. */
+extern struct kofi_pump *kofi_shim_pump_new(void (*run)(void *));
+/* What context is, before anything of that can happen. */
+extern void kofi_shim_pump_drive(struct kofi_pump *pump, void *context);
+/* Waits until it does not run. Not from within run. */
+extern void kofi_shim_pump_free(struct kofi_pump *pump);
+/* Any context. */
+extern void kofi_shim_pump_kick(struct kofi_pump *pump);
+extern void kofi_shim_pump_alarm(struct kofi_pump *pump, u64 at);
+/* The next socket that something has happened to. One caller at a time. */
+extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events);
+/* Within the shim: who sleeps takes the driving over, and leaves it to the workqueue again, unless it has seen to what there is. */
+extern bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait);
+extern bool kofi_pump_has_events(struct kofi_pump *pump);
+extern void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it);
+/* Within the shim, under sk_callback_lock. */
+extern struct kofi_watch *kofi_watch_new(struct kofi_pump *pump, u64 cookie);
+extern void kofi_watch_end(struct kofi_watch *watch);
+extern void kofi_watch_event(struct kofi_watch *watch, u32 events);
+
+/* A handler of a queue: runs once for each trigger that finds it at rest. */
+struct kofi_notifier;
+extern struct kofi_notifier *kofi_shim_notifier_new(kofi_handler handler, void *context, int cpu);
+/* Any context. */
+extern void kofi_shim_notifier_trigger(struct kofi_notifier *notifier);
+/* Whether the caller is the handler. */
+extern bool kofi_shim_notifier_is_current(struct kofi_notifier *notifier);
+/* Waits until it does not run. Not from within the handler. */
+extern void kofi_shim_notifier_free(struct kofi_notifier *notifier);
+
+/* socket.c */
+struct kofi_sock;
+#define KOFI_SOCK_IN	1
+#define KOFI_SOCK_OUT	2
+#define KOFI_SOCK_OVER	4	/* the peer's stream has ended, or the connection broke */
+extern int kofi_shim_sock_new(struct net *net, const struct kofi_addr *addr, struct kofi_sock **sock);
+extern int kofi_shim_sock_bind(struct kofi_sock *sock, const struct kofi_addr *addr, bool no_port);
+extern int kofi_shim_sock_listen(struct kofi_sock *sock, int backlog);
+extern int kofi_shim_sock_accept(struct kofi_sock *listener, struct kofi_sock **sock, struct kofi_addr *local,
+				 struct kofi_addr *peer);
+extern int kofi_shim_sock_connect(struct kofi_sock *sock, const struct kofi_addr *addr);
+/* 1: connected, 0: not yet, or why it failed. */
+extern int kofi_shim_sock_connecting(struct kofi_sock *sock, struct kofi_addr *local);
+extern int kofi_shim_sock_name(struct kofi_sock *sock, struct kofi_addr *local);
+/* Never wait. Gather from and scatter to kernel addresses, which the call may not outlive. */
+extern ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
+extern ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
+/* What TCP knows of the peer's answers: whether something is outstanding, was asked again in vain, and how many ms ago it was heard. */
+extern void kofi_shim_sock_answers(struct kofi_sock *sock, u32 *outstanding, u32 *unanswered, u32 *heard);
+extern int kofi_shim_sock_watch(struct kofi_sock *sock, struct kofi_pump *pump, u64 cookie);
+extern void kofi_shim_sock_unwatch(struct kofi_sock *sock);
+/* Ends the outgoing stream, after what was sent. */
+extern void kofi_shim_sock_finish(struct kofi_sock *sock);
+/* Ends both directions, and is rid of it. */
+extern void kofi_shim_sock_close(struct kofi_sock *sock);
+
+/* net.c */
+struct kofi_interface {
+	char name[16];
+	struct kofi_addr addr;
+	u32 prefix;
+	u32 loopback;
+};
+/* Takes a reference; NULL: current's namespace. */
+extern struct net *kofi_shim_net_get(struct net *net);
+extern void kofi_shim_net_put(struct net *net);
+/* Addresses of interfaces that are up: at most max; gives how many there are. */
+extern size_t kofi_shim_interfaces(struct net *net, struct kofi_interface *out, size_t max);
+/* Which of our addresses reaches addr. */
+extern int kofi_shim_route(struct net *net, const struct kofi_addr *addr, struct kofi_addr *local);
+extern u64 kofi_shim_random(void);
+
+/* module.c */
+/* Limits in time, ms, 0: none: connect, handshake, decision, shutdown, peer. */
+extern void kofi_shim_limits(u32 *millis);
+/* The C faces, where they are linked in: kernel/api. */
+extern int kofi_faces_init(void);
+extern void kofi_faces_exit(void);
+extern void kofi_shim_log(unsigned int level, const char *text, size_t len);
+extern void __noreturn kofi_shim_bug(const char *text, size_t len);
+extern void kofi_shim_module_get(void);
+extern void kofi_shim_module_put(void);
+
+#endif

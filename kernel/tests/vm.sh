@@ -1,0 +1,164 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# What the virtual machine runs: a line "TEST name ok" or "TEST name FAILED" for each test, by this script or by what it runs.
+failed=0
+export FI_PROVIDER=tcp
+
+say() {
+	if [ "$1" = 0 ]; then echo "TEST $2 ok"; else echo "TEST $2 FAILED"; failed=1; fi
+}
+
+load() {
+	insmod kofi.ko track_allocations=1 "$@"
+}
+
+# Until something listens on port 7471.
+listens() {
+	n=0
+	while ! cat /proc/net/tcp /proc/net/tcp6 | grep -q ":1D2F .* 0A "; do
+		n=$((n + 1))
+		[ $n -lt 300 ] || return 1
+		usleep 100000
+	done
+}
+
+# One run of the tests in the kernel; the module is taken out again.
+selftest() {
+	insmod kofi_selftest.ko "$@"
+	result=$?
+	rmmod kofi_selftest 2>/dev/null
+	return $result
+}
+
+load || exit 1
+selftest run=local || failed=1
+selftest run=kernel || failed=1
+selftest run=kernel addr=::1 || failed=1
+
+selftest run=memory || failed=1
+
+# Two network namespaces, joined by a pair of interfaces: the server's is that of who loads its module.
+if [ -x ./ip ] && insmod veth.ko; then
+	./ip link add veth0 type veth peer name veth1
+	ip addr add 10.77.0.1/24 dev veth0
+	ip link set veth0 up
+	unshare -n sh -c '
+		ip link set lo up
+		touch /tmp/made
+		while [ ! -e /tmp/moved ]; do usleep 100000; done
+		ip addr add 10.77.0.2/24 dev veth1
+		ip link set veth1 up
+		insmod kofi_selftest.ko run=server addr=10.77.0.2' &
+	pid=$!
+	while [ ! -e /tmp/made ]; do usleep 100000; done
+	./ip link set veth1 netns $pid
+	touch /tmp/moved
+	n=0
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+		n=$((n + 1))
+		usleep 100000
+	done
+	./peer client 10.77.0.2 7471
+	say $? "stock client in another network namespace"
+	# Nothing listens here.
+	! grep -q ":1D2F .* 0A " /proc/net/tcp
+	say $? "a listener is in its own namespace only"
+	wait $pid
+	rmmod kofi_selftest
+
+	# A peer that is cut off.
+	echo 2000 > /sys/module/kofi/parameters/peer_timeout
+	rm -f /tmp/cut
+	./ip link add veth2 type veth peer name veth3
+	ip addr add 10.78.0.1/24 dev veth2
+	ip link set veth2 up
+	unshare -n sh -c '
+		while [ ! -e /tmp/there ]; do usleep 100000; done
+		ip addr add 10.78.0.2/24 dev veth3
+		ip link set veth3 up
+		./kernel_peer server 10.78.0.2:7471 &
+		while [ ! -e /tmp/cut ]; do usleep 100000; done
+		ip link set veth3 down
+		kill -9 $!' > /dev/null 2>&1 &
+	pid=$!
+	usleep 500000
+	./ip link set veth3 netns $pid
+	touch /tmp/there
+	n=0
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+		n=$((n + 1))
+		usleep 100000
+	done
+	(
+		while ! dmesg | grep -q "kofi_selftest: connected"; do usleep 100000; done
+		touch /tmp/cut
+	) &
+	selftest run=gone addr=10.78.0.2 || failed=1
+	wait
+	echo 30000 > /sys/module/kofi/parameters/peer_timeout
+	./ip link del veth0
+	./ip link del veth2
+fi
+
+# Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.
+echo 500 > /sys/module/kofi/parameters/handshake_timeout
+selftest run=server hostile=1 &
+listens
+./hostile 127.0.0.1 7471
+say $? "hostile peers"
+rmmod kofi 2>/dev/null
+[ $? != 0 ]
+say $? "the module cannot be removed under a fabric"
+./peer client 127.0.0.1 7471
+say $? "stock client after hostile ones"
+wait
+echo 10000 > /sys/module/kofi/parameters/handshake_timeout
+
+# A signal ends what waits.
+insmod kofi_selftest.ko run=server 2>/dev/null &
+pid=$!
+listens
+kill -TERM $pid
+wait $pid
+[ $? != 0 ]
+say $? "a signal ends a blocking read"
+rmmod kofi_selftest 2>/dev/null
+
+# A stock libfabric on the other side.
+selftest run=server rounds=20 &
+listens
+./peer client 127.0.0.1 7471
+say $? "stock client and kernel server"
+wait
+./peer server 7471 &
+listens
+selftest run=client rounds=20
+say $? "kernel client and stock server"
+wait
+
+# And kofi in user space.
+selftest run=server rounds=20 &
+listens
+./kernel_peer client 127.0.0.1:7471
+say $? "kofi client and kernel server"
+wait
+./kernel_peer server 127.0.0.1:7471 &
+listens
+selftest run=client rounds=20
+say $? "kernel client and kofi server"
+wait
+
+# The faces that kernel modules see, and modules that use them.
+. ./clients.sh
+
+rmmod kofi
+say $? "unload"
+i=0
+while [ $i -lt 50 ]; do
+	load && rmmod kofi || break
+	i=$((i + 1))
+done
+[ $i = 50 ]
+say $? "load and unload 50 times"
+
+[ $failed = 0 ]

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `cargo xtask kernel`: builds kofi.ko for kernels whose headers are installed, and tests it in virtual machines.
+//!
+//! The machines are QEMU's, by software emulation: never by KVM, which can be there and not work. They have a few files in
+//! memory and nothing else: the modules, the programs of the tests with their libraries, and busybox.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::setup::Tool;
+use crate::{process, setup, workspace};
+
+/// The Rust part, which is no member of the workspace.
+pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
+
+/// What it needs. Each kernel is a tool of its own: one that cannot be had is no reason not to test on the other.
+pub(crate) const TOOLS: [&Tool; 5] = [
+    &setup::RUST_SOURCE,
+    &setup::STOCK_HEADERS,
+    &setup::STOCK_PROGRAMS,
+    &setup::KERNEL_BUILD,
+    &setup::MACHINE,
+];
+
+/// A machine that is not done by then hangs.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// What in a kernel's log no test may cause.
+const BAD: [&str; 9] = [
+    "BUG:",
+    "kernel BUG",
+    "Oops",
+    "WARNING:",
+    "Kernel panic",
+    "blocked for more than",
+    "RUST PANIC",
+    "LEAK:",
+    "soft lockup",
+];
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Options {
+    /// Build kofi.ko
+    Build {
+        /// Headers of a kernel, 6.1 or later; as often as wanted [every kernel in /lib/modules that has headers]
+        #[arg(long, value_name = "DIRECTORY")]
+        kdir: Vec<PathBuf>,
+    },
+    /// Build it, and run the tests on each kernel in a virtual machine
+    Test {
+        /// Only this kernel, of those in /lib/modules
+        #[arg(long, value_name = "RELEASE")]
+        kernel: Option<String>,
+        /// Install nothing: use the packages that this machine has
+        #[arg(long)]
+        offline_packages: bool,
+        /// Show everything that the machines print
+        #[arg(long)]
+        verbose: bool,
+    },
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    match options {
+        Options::Build { kdir } => build(kdir),
+        Options::Test { kernel, offline_packages, verbose } => {
+            if !offline_packages {
+                setup::provide(&TOOLS);
+                setup::provide(&[&setup::KERNEL_6_1, &setup::KERNEL_6_12]);
+            }
+            test(kernel.as_deref(), *verbose)
+        }
+    }
+}
+
+/// A kernel that modules can be built for.
+struct Kernel {
+    release: String,
+    headers: PathBuf,
+}
+
+impl Kernel {
+    /// Those of this machine, oldest first.
+    fn installed() -> Vec<Self> {
+        let mut found: Vec<Self> = fs::read_dir("/lib/modules")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| Self {
+                release: entry.file_name().to_string_lossy().into_owned(),
+                headers: entry.path().join("build"),
+            })
+            .filter(|kernel| kernel.headers.join("Makefile").is_file())
+            .collect();
+        found.sort_by_key(|kernel| version(&kernel.release));
+        found
+    }
+
+    fn image(&self) -> PathBuf {
+        PathBuf::from(format!("/boot/vmlinuz-{}", self.release))
+    }
+
+    /// Builds the modules, in a copy of `kernel/`, since several kernels cannot share one. Gives the directory.
+    fn build(&self, rust: &Path) -> Result<PathBuf, String> {
+        let directory = target().join(&self.release);
+        copy(&workspace::root().join("kernel"), &directory)?;
+        let mut make = Command::new("make");
+        // What runs us may be make itself, whose variables are not for this one.
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        make.args(["-s", "-C"]).arg(&directory).arg("modules").arg("KOFI_TESTS=1");
+        make.arg(format!("KDIR={}", self.headers.display()));
+        make.arg(format!("KOFI_RUST_OBJECT={}", rust.display()));
+        let output = make.output().map_err(|why| format!("cannot run make: {why}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        // One that Debian's headers cannot do without a vmlinux, and no loss.
+        let said: Vec<&str> =
+            said.lines().filter(|line| !line.starts_with("Skipping BTF generation")).collect();
+        if !output.status.success() || !said.is_empty() {
+            return Err(format!("kofi.ko for {} does not build cleanly:\n{}", self.release, said.join("\n")));
+        }
+        Ok(directory)
+    }
+}
+
+/// Major and minor number of a release, and all of it.
+fn version(release: &str) -> (u32, u32, String) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), release.to_owned())
+}
+
+fn target() -> PathBuf {
+    workspace::target_dir().join("kernel")
+}
+
+/// The Rust part, which is the same for all kernels.
+fn rust_object() -> Result<PathBuf, String> {
+    let target = target();
+    fs::create_dir_all(&target).map_err(|why| format!("cannot make {}: {why}", target.display()))?;
+    let object = target.join("rust.o");
+    let mut build = Command::new("sh");
+    build.arg(workspace::root().join("kernel/build-rust.sh")).arg(&object).arg(target.join("rust"));
+    process::run(&mut build)?;
+    Ok(object)
+}
+
+/// Copies the files of a directory that are newer than their copies, but for what was built.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let cannot = |why| format!("cannot copy {}: {why}", from.display());
+    fs::create_dir_all(to).map_err(cannot)?;
+    for entry in fs::read_dir(from).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let (path, place) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            if entry.file_name() != "rust" {
+                copy(&path, &place)?;
+            }
+            continue;
+        }
+        let age = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+        if age(&place).is_none_or(|copied| age(&path).is_none_or(|written| written > copied)) {
+            fs::copy(&path, &place).map_err(cannot)?;
+        }
+    }
+    Ok(())
+}
+
+fn build(kdir: &[PathBuf]) -> Result<(), String> {
+    let kernels = match kdir {
+        [] => Kernel::installed(),
+        given => given
+            .iter()
+            .map(|headers| Kernel {
+                release: headers.to_string_lossy().trim_start_matches('/').replace('/', "-"),
+                headers: headers.clone(),
+            })
+            .collect(),
+    };
+    if kernels.is_empty() {
+        return Err("no headers of a kernel in /lib/modules; install them, or give --kdir".to_owned());
+    }
+    let rust = rust_object()?;
+    for kernel in kernels {
+        let directory = kernel.build(&rust)?;
+        println!("{}", directory.join("kofi.ko").display());
+    }
+    Ok(())
+}
+
+fn test(only: Option<&str>, verbose: bool) -> Result<(), String> {
+    if let Some(why) = TOOLS.iter().find_map(|tool| tool.missing()) {
+        return Err(why);
+    }
+    let mut kernels = Kernel::installed();
+    kernels.retain(|kernel| kernel.image().is_file() && only.is_none_or(|only| only == kernel.release));
+    if kernels.is_empty() {
+        return Err("no kernel to test on: none in /lib/modules has headers and an image in /boot".to_owned());
+    }
+    let rust = rust_object()?;
+    let peers = [program("peer", &["-lfabric"])?, program("hostile", &[])?, kofi_peer()?];
+    let (mut passed, mut failed) = (0, 0);
+    for kernel in kernels {
+        println!("Linux {}", kernel.release);
+        let modules = kernel.build(&rust)?;
+        let log = Machine::new(&kernel, &modules, &peers)?.run(verbose)?;
+        let (good, bad) = judge(&log);
+        passed += good;
+        failed += bad;
+    }
+    println!("kernel tests: {passed} passed, {failed} failed");
+    if failed == 0 { Ok(()) } else { Err("kernel tests failed, see above".to_owned()) }
+}
+
+/// A program of the tests for user space, the modules' other side.
+fn program(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
+    let program = target().join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    cc.arg(workspace::root().join(format!("kernel/tests/{name}.c"))).args(libraries);
+    process::run(&mut cc)?;
+    Ok(program)
+}
+
+/// The same as the peer, of kofi itself.
+fn kofi_peer() -> Result<PathBuf, String> {
+    process::run(workspace::cargo().args(["build", "--quiet", "-p", "kofi", "--example", "kernel_peer"]))?;
+    Ok(workspace::target_dir().join("debug/examples/kernel_peer"))
+}
+
+/// Prints a line for each test and each complaint of the kernel. Gives how many passed, and how many failed.
+fn judge(log: &str) -> (u32, u32) {
+    let (mut passed, mut failed) = (0, 0);
+    for line in log.lines() {
+        if let Some((_, test)) = line.split_once("TEST ") {
+            println!("  {test}");
+            if test.trim_end().ends_with(" ok") { passed += 1 } else { failed += 1 }
+        } else if BAD.iter().any(|bad| line.contains(bad))
+            || (line.contains("kofi_selftest: line ") && !line.contains("is -12 "))
+            || line.starts_with("# ")
+        {
+            println!("  {line}");
+            failed += u32::from(BAD.iter().any(|bad| line.contains(bad)));
+        }
+    }
+    if !log.contains("VM-RESULT: PASS") {
+        println!("  the machine did not come to its end, or a command of its script failed");
+        log.lines().rev().take(30).collect::<Vec<_>>().iter().rev().for_each(|line| println!("  | {line}"));
+        failed += 1;
+    }
+    (passed, failed)
+}
+
+/// A virtual machine that runs `kernel/tests/vm.sh`, and ends.
+struct Machine {
+    directory: PathBuf,
+    image: PathBuf,
+}
+
+impl Machine {
+    fn new(kernel: &Kernel, modules: &Path, programs: &[PathBuf]) -> Result<Self, String> {
+        let directory = target().join(format!("vm-{}", kernel.release));
+        let root = directory.join("root");
+        let cannot = |why| format!("cannot make {}: {why}", root.display());
+        if root.exists() {
+            fs::remove_dir_all(&root).map_err(cannot)?;
+        }
+        for place in ["bin", "proc", "sys", "dev", "tmp", "t"] {
+            fs::create_dir_all(root.join(place)).map_err(cannot)?;
+        }
+        let tests = workspace::root().join("kernel/tests");
+        let into = |from: &Path, to: &str| {
+            let place = root.join(to.trim_start_matches('/'));
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent).map_err(cannot)?;
+            }
+            fs::copy(from, &place).map(drop).map_err(|why| format!("cannot copy {}: {why}", from.display()))
+        };
+        into(Path::new("/bin/busybox"), "bin/busybox")?;
+        into(&tests.join("init.sh"), "init")?;
+        into(&tests.join("vm.sh"), "t/vm.sh")?;
+        into(&tests.join("clients.sh"), "t/clients.sh")?;
+        into(&modules.join("kofi.ko"), "t/kofi.ko")?;
+        for directory in ["tests", "clients"] {
+            for entry in fs::read_dir(modules.join(directory)).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.ends_with(".ko") {
+                    into(&entry.path(), &format!("t/{name}"))?;
+                }
+            }
+        }
+        // Compressed in some distributions' kernels, and not there in others: the tests do without then.
+        let module = format!("find /lib/modules/{} -name 'veth.ko*'", kernel.release);
+        if let Some(path) = process::stdout(Command::new("sh").args(["-c", &module]))
+            && let Some(path) = path.lines().next()
+        {
+            let unpack = "case \"$0\" in *.xz) xz -dc \"$0\";; *.zst) zstd -qdc \"$0\";; *) cat \"$0\";; esac > \"$1\"";
+            process::run(Command::new("sh").args(["-c", unpack, path]).arg(root.join("t/veth.ko")))?;
+        }
+        // Busybox's ip cannot make pairs of interfaces.
+        let found = |name| process::stdout(Command::new("sh").args(["-c", "command -v \"$0\"", name]));
+        let others = ["ip", "fi_pingpong"].into_iter().filter_map(found);
+        let others: Vec<_> = others.map(|path| PathBuf::from(path.trim())).collect();
+        for program in programs.iter().chain(&others) {
+            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            into(program, &format!("t/{name}"))?;
+            for library in libraries(program)? {
+                into(Path::new(&library), &library)?;
+            }
+        }
+        process::run(Command::new("chmod").arg("+x").arg(root.join("init")))?;
+        let archive = directory.join("initramfs");
+        let mut pack = Command::new("sh");
+        pack.current_dir(&root)
+            .args(["-c", "find . | cpio --quiet -o -H newc | gzip -1 > \"$0\""])
+            .arg(&archive);
+        process::run(&mut pack)?;
+        Ok(Self { directory, image: kernel.image() })
+    }
+
+    /// Gives all that it printed.
+    fn run(&self, verbose: bool) -> Result<String, String> {
+        let path = self.directory.join("log");
+        let log = File::create(&path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults"])
+            .args(["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel"])
+            .arg(&self.image)
+            .arg("-initrd")
+            .arg(self.directory.join("initramfs"))
+            .args([
+                "-append",
+                "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable",
+            ]);
+        // How it ended shows in what it printed.
+        let ended = process::run_logged(&mut qemu, &log, LIMIT);
+        let text = fs::read(&path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
+        let text = String::from_utf8_lossy(&text).replace('\r', "");
+        if verbose {
+            println!("{text}");
+            // What is shown late is of no use.
+            let _ = std::io::stdout().flush();
+        }
+        if let Err(why) = ended {
+            println!("  {why}");
+        }
+        Ok(text)
+    }
+}
+
+/// The shared libraries that a program loads, and those that libraries load later.
+fn libraries(program: &Path) -> Result<Vec<String>, String> {
+    let list = process::stdout(Command::new("ldd").arg(program))
+        .ok_or_else(|| format!("ldd does not know {}", program.display()))?;
+    let mut found: Vec<String> =
+        list.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_ordered_by_age() {
+        assert!(version("6.1.0-57-amd64") < version("6.12.117+deb12-amd64"));
+        assert!(version("6.12.1") < version("7.0"));
+    }
+
+    #[test]
+    fn a_log_is_judged() {
+        assert_eq!(judge("[ 1.0] x: TEST a ok\nTEST b FAILED\nVM-RESULT: PASS\n"), (1, 1));
+        assert_eq!(judge("TEST a ok\nkofi: LEAK: 1 allocations\nVM-RESULT: PASS\n"), (1, 1));
+        assert_eq!(judge("TEST a ok\n"), (1, 1));
+    }
+}
