@@ -362,6 +362,12 @@ impl Domain {
         self.ops.get(op).is_some_and(|op| op.done)
     }
 
+    /// Whether something came of reading a completion: room for what waited in a transport, or an end that
+    /// was behind it. The driver then polls for all that there is.
+    pub fn has_outputs(&self) -> bool {
+        self.resumed.is_some() || !self.events.is_empty() || !self.transports.is_empty()
+    }
+
     /// The earliest moment at which [`expire`](Self::expire) may have something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.earliest.get()

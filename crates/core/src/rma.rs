@@ -355,11 +355,6 @@ impl Domain {
         }
     }
 
-    /// Whether [`poll_resumed`](Self::poll_resumed) may have something to say.
-    pub fn has_resumed(&self) -> bool {
-        self.resumed.is_some()
-    }
-
     /// An endpoint whose input had to wait, and has to no longer: the driver goes on reading. What it
     /// had kept comes first.
     pub fn poll_resumed(&mut self) -> Option<EpId> {

@@ -197,6 +197,8 @@ impl Host {
                     let (op, error) = self.domain.read_cq_error(self.cq).unwrap();
                     (op, Err(error))
                 }
+                // Reading may have made room for what waited, and an end follow from that.
+                Err(_) if self.domain.has_outputs() => return self.outputs(outgoing, incoming),
                 Err(_) => return,
             };
             let memory = match &result {

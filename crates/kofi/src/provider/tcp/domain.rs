@@ -873,8 +873,8 @@ impl State {
             None if flags.contains(OpFlags::MULTI_RECV) => (Buffers::default(), Some(own.into_single())),
             None => (own, None),
         };
-        if self.machine.has_resumed() {
-            // Peers that waited for room go on.
+        if self.machine.has_outputs() {
+            // Peers that waited for room go on, or have come to their end.
             self.settle();
         }
         taken
