@@ -75,8 +75,8 @@ impl CompletionQueue {
             };
             count += 1;
         }
-        if state.machine.has_resumed() {
-            // Peers that waited for room go on.
+        if state.machine.has_outputs() {
+            // Peers that waited for room go on, or have come to their end.
             state.settle();
         }
         Ok(count)
@@ -90,7 +90,7 @@ impl CompletionQueue {
         if let Some(buffer) = error.buffer {
             state.forget(buffer);
         }
-        if state.machine.has_resumed() {
+        if state.machine.has_outputs() {
             state.settle();
         }
         *place = c::CqError {
