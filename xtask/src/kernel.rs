@@ -25,6 +25,9 @@ pub(crate) const TOOLS: [&Tool; 5] = [
     &setup::MACHINE,
 ];
 
+/// Bytes of the stack that one function of the Rust part may take: calls of ours go two such deep at most.
+const MOST_STACK: u64 = 4096;
+
 /// A machine that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(400);
 
@@ -143,7 +146,34 @@ fn rust_object() -> Result<PathBuf, String> {
     let mut build = Command::new("sh");
     build.arg(workspace::root().join("kernel/build-rust.sh")).arg(&object).arg(target.join("rust"));
     process::run(&mut build)?;
+    check_stack(&object)?;
     Ok(object)
+}
+
+/// Refuses functions that take much of a kernel's stack, 16 KiB, of which the network below us needs its part.
+fn check_stack(object: &Path) -> Result<(), String> {
+    let code = process::stdout(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(object))
+        .ok_or_else(|| format!("objdump does not read {}", object.display()))?;
+    match deepest(&code) {
+        Some((bytes, name)) if bytes > MOST_STACK => Err(format!(
+            "{name} takes {bytes} bytes of the stack, over {MOST_STACK}; split it, or use the heap"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The function with the largest frame, in a disassembly.
+fn deepest(code: &str) -> Option<(u64, &str)> {
+    let mut name = "";
+    let frames = code.lines().filter_map(|line| {
+        if let Some((_, rest)) = line.split_once('<').filter(|_| line.ends_with(">:")) {
+            name = rest.trim_end_matches(">:");
+        }
+        let (_, rest) = line.split_once("sub ").filter(|_| line.ends_with(",%rsp"))?;
+        let bytes = rest.trim().strip_prefix("$0x")?.strip_suffix(",%rsp")?;
+        Some((u64::from_str_radix(bytes, 16).ok()?, name))
+    });
+    frames.max()
 }
 
 /// Copies the files of a directory that are newer than their copies, but for what was built.
@@ -368,6 +398,13 @@ mod tests {
     fn releases_are_ordered_by_age() {
         assert!(version("6.1.0-57-amd64") < version("6.12.117+deb12-amd64"));
         assert!(version("6.12.1") < version("7.0"));
+    }
+
+    #[test]
+    fn the_deepest_function_is_found() {
+        let code = "0000 <small>:\n 10:\tsub    $0x20,%rsp\n0100 <large>:\n 110:\tsub    $0x1000,%rsp\n\tret";
+        assert_eq!(deepest(code), Some((0x1000, "large")));
+        assert_eq!(deepest("0000 <leaf>:\n\tret"), None);
     }
 
     #[test]

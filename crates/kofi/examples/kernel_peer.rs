@@ -13,6 +13,7 @@ const BIG: usize = 1 << 20;
 const KEY: u64 = 42;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Test = (&'static str, fn(&Side) -> Result);
 
 fn main() -> Result {
     let mut arguments = std::env::args().skip(1);
@@ -90,7 +91,7 @@ fn exchange(endpoint: &Endpoint, cq: &CompletionQueue, len: usize) -> Result {
 
 fn client(addr: SocketAddr) -> Result {
     let side = Side::open(Hints::new().dest(addr))?;
-    let tests: [(&str, fn(&Side) -> Result); 5] = [
+    let tests: [Test; 5] = [
         ("kofi client echo", |side| {
             let (endpoint, cq, data) = side.connect("echo")?;
             check(data == b"hello", "not hello")?;

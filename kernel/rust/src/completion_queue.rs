@@ -76,7 +76,7 @@ impl CompletionQueue {
             count += 1;
         }
         if state.machine.has_outputs() {
-            // Peers that waited for room go on.
+            // Peers that waited for room go on, or have come to their end.
             state.settle();
         }
         Ok(count)

@@ -12,8 +12,8 @@ use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
 use kofi_core::wire::header;
 use kofi_core::{
-    AddrFormat, Address, AvType, EpType, Errno, Error, Hints, Info, Progress, Protocol, ResourceMgmt, Result,
-    Threading, Version, negotiate,
+    AddrFormat, Address, AvType, EpType, Errno, Error, Hints, Info, Progress, Protocol, Refusal,
+    ResourceMgmt, Result, Threading, Version, negotiate,
 };
 
 use crate::error::{self, system};
@@ -251,6 +251,19 @@ fn record(
     }
 }
 
+/// What an offer comes to, or why it does not match. Apart, so that its records are not on the stack for all of the call.
+#[inline(never)]
+fn granted(offer: &Info, hints: &Hints) -> Result<Result<Box<c::Info>, Refusal>> {
+    let found = match negotiate(offer, hints) {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let mut record = info::boxed()?;
+    info::put(&found, &mut record);
+    Ok(Ok(record))
+}
+
+#[inline(never)]
 fn getinfo(
     net: *mut raw::Net,
     version: u32,
@@ -276,10 +289,8 @@ fn getinfo(
     let mut why = String::from("no interface has these addresses");
     let mut list: Vec<Box<c::Info>> = Vec::new();
     for offer in offers {
-        match negotiate(&offer, &hints) {
-            Ok(found) => {
-                let mut record = info::boxed()?;
-                info::put(&found, &mut record);
+        match granted(&offer, &hints)? {
+            Ok(record) => {
                 list.try_reserve(1).map_err(|_| Error::NoMemory("a list of records"))?;
                 list.push(record);
             }
