@@ -172,8 +172,8 @@ impl Domain {
         self.end(ep, reason);
     }
 
-    /// The peer has ended its stream, or the transport broke, and what it sent before waits for a receive to be posted
-    /// ([`has_unreceived`](Self::has_unreceived)).
+    /// The peer has ended its stream, or the transport broke, and what it sent before waits for a receive to
+    /// be posted ([`has_unreceived`](Self::has_unreceived)).
     /// There is a limit for that, from the last message on that found a receive, so that a reader of
     /// the event queue is told in the end.
     pub fn half_closed(&mut self, ep: EpId, now: Instant) {

@@ -234,6 +234,10 @@ impl Transmit {
     /// Whether something can be written now. A read cannot while many are outstanding, and holds up
     /// what is behind it.
     fn is_ready(&self, ops: &Operations) -> bool {
+        // Of a reply that was started the rest is gone, so nothing can follow it.
+        if self.replies.is_closed() {
+            return false;
+        }
         let queued = || self.queue.first().and_then(|id| ops.get(id));
         !self.greeting.is_empty()
             || !self.replies.is_empty()
@@ -311,7 +315,7 @@ impl Domain {
         const CALL: &str = "fi_sendmsg";
         let op = self.check_transmit(CALL, ep, send, OpFlags::INJECT | OpFlags::REMOTE_CQ_DATA)?;
         let endpoint = self.endpoint(CALL, ep)?;
-        if op.ack || !send.quiet || !endpoint.tx.is_empty() {
+        if op.ack || !send.quiet || !endpoint.tx.is_empty() || endpoint.tx.replies.is_closed() {
             return Ok(None);
         }
         let message = Header::message(op.len, op.data, false);

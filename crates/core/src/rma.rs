@@ -110,6 +110,11 @@ impl Replies {
         false
     }
 
+    /// Whether the transport takes nothing any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Nothing can be sent any more.
     pub(crate) fn close(&mut self) {
         self.responses = VecDeque::new();
