@@ -112,6 +112,7 @@ pub mod io {
         pub const EXIST: Self = Self(17);
         pub const NFILE: Self = Self(23);
         pub const MFILE: Self = Self(24);
+        pub const AFNOSUPPORT: Self = Self(97);
         pub const ADDRINUSE: Self = Self(98);
         pub const ADDRNOTAVAIL: Self = Self(99);
 

@@ -15,7 +15,7 @@ mod kernel;
 pub use kernel::{event, fd, io, thread, time};
 
 mod stand_ins;
-use stand_ins::{clock, connection_request, fabric, sync};
+use stand_ins::{clock, connection_request, fabric, live, sync};
 
 #[path = "../../crates/kofi/src/event_queue.rs"]
 mod event_queue;

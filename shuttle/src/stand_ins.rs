@@ -22,7 +22,7 @@ pub(crate) mod clock {
 
 pub(crate) mod fabric {
     use kofi_core::Fid;
-    use shuttle::sync::Arc;
+    use shuttle::sync::{Arc, Weak};
 
     pub struct FabricShared;
 
@@ -33,9 +33,52 @@ pub(crate) mod fabric {
             Fid(1)
         }
 
+        pub(crate) fn add_object(&self, _: Weak<dyn super::live::Inspect>) {}
+
         pub(crate) fn child(self: &Arc<Self>, _: fn(&mut kofi_core::Fabric) -> &mut usize) -> Child {
             Child
         }
+    }
+}
+
+/// Nobody looks at the objects here.
+pub(crate) mod live {
+    use kofi_core::Instant;
+
+    use super::sync::{Mutex, MutexGuard};
+
+    pub(crate) trait Inspect: Send + Sync {
+        fn inspect(&self, fabric: u64, report: &mut Report);
+    }
+
+    pub(crate) struct Report;
+
+    pub(crate) struct Object;
+
+    impl Report {
+        pub(crate) fn object(&mut self, _: &str) -> Object {
+            Object
+        }
+    }
+
+    impl Object {
+        pub(crate) fn number(&mut self, _: &str, _: u64) -> &mut Self {
+            self
+        }
+
+        pub(crate) fn flag(&mut self, _: &str, _: bool) -> &mut Self {
+            self
+        }
+    }
+
+    pub(crate) fn settled() {}
+
+    pub(crate) fn patience() -> Instant {
+        super::clock::now()
+    }
+
+    pub(crate) fn patiently<T>(mutex: &Mutex<T>, _: Instant) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock().ok()
     }
 }
 
