@@ -114,6 +114,9 @@ u64 kapi_request_find(struct kapi_fabric *fabric, struct kfid *fid);
 void kapi_request_end(struct kapi_fabric *fabric, u64 handle);
 void kapi_requests_end(struct kapi_fabric *fabric);
 
+/* text.c */
+const char *kapi_text_in(char *buf, size_t len, const char *text);
+
 /* registry.c */
 int kapi_registry_init(void);
 void kapi_registry_exit(void);

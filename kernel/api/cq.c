@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Completion queues. */
-#include <linux/string.h>
 
 #include "api.h"
 
@@ -188,13 +187,9 @@ static int cq_signal(struct kfid_cq *pub)
 static const char *cq_strerror(struct kfid_cq *pub, int prov_errno, const void *err_data,
 			       char *buf, size_t len)
 {
-	const char *text = kofi_cq_strerror(container_of(pub, struct kapi_cq, pub)->handle,
-					    prov_errno);
+	struct kapi_cq *cq = container_of(pub, struct kapi_cq, pub);
 
-	if (!buf || !len)
-		return text;
-	strscpy(buf, text, len);
-	return buf;
+	return kapi_text_in(buf, len, kofi_cq_strerror(cq->handle, prov_errno));
 }
 
 static struct kfi_ops_cq cq_ops = {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Event queues. */
-#include <linux/string.h>
 
 #include "api.h"
 
@@ -142,13 +141,9 @@ static ssize_t eq_write(struct kfid_eq *pub, uint32_t event, const void *buf, si
 static const char *eq_strerror(struct kfid_eq *pub, int prov_errno, const void *err_data,
 			       char *buf, size_t len)
 {
-	const char *text = kofi_eq_strerror(container_of(pub, struct kapi_eq, pub)->handle,
-					    prov_errno);
+	struct kapi_eq *eq = container_of(pub, struct kapi_eq, pub);
 
-	if (!buf || !len)
-		return text;
-	strscpy(buf, text, len);
-	return buf;
+	return kapi_text_in(buf, len, kofi_eq_strerror(eq->handle, prov_errno));
 }
 
 static struct kfi_ops_eq eq_ops = {

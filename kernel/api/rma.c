@@ -30,9 +30,9 @@ static ssize_t post_buffer(struct kfid_ep *ep, post_fn post,
 	return error ?: post(handle(ep), &op);
 }
 
-static ssize_t post_kvec(struct kfid_ep *ep, post_fn post,
-			 const struct kvec *iov, size_t count, uint64_t addr, uint64_t key,
-			 void *context)
+static ssize_t post_pieces(struct kfid_ep *ep, post_fn post,
+			   enum kfi_iov_type type, const void *pieces, size_t count,
+			   uint64_t addr, uint64_t key, void *context)
 {
 	struct kofi_rma_iov remote = { .addr = addr, .key = key };
 	struct kofi_op op = {
@@ -41,34 +41,15 @@ static ssize_t post_kvec(struct kfid_ep *ep, post_fn post,
 		.remote_count = 1,
 		.default_flags = 1,
 	};
-	int error = kapi_memory_in(&op.memory, KFI_KVEC, iov, count);
+	int error = kapi_memory_in(&op.memory, type, pieces, count);
+	const struct kvec *iov = pieces;
+	const struct bio_vec *biov = pieces;
 	size_t i;
 
 	if (error)
 		return error;
 	for (i = 0; i < count; i++)
-		remote.len += iov[i].iov_len;
-	return post(handle(ep), &op);
-}
-
-static ssize_t post_bvec(struct kfid_ep *ep, post_fn post,
-			 const struct bio_vec *biov, size_t count, uint64_t addr, uint64_t key,
-			 void *context)
-{
-	struct kofi_rma_iov remote = { .addr = addr, .key = key };
-	struct kofi_op op = {
-		.context = (uintptr_t)context,
-		.remote = &remote,
-		.remote_count = 1,
-		.default_flags = 1,
-	};
-	int error = kapi_memory_in(&op.memory, KFI_BVEC, biov, count);
-	size_t i;
-
-	if (error)
-		return error;
-	for (i = 0; i < count; i++)
-		remote.len += biov[i].bv_len;
+		remote.len += type == KFI_KVEC ? iov[i].iov_len : biov[i].bv_len;
 	return post(handle(ep), &op);
 }
 
@@ -104,14 +85,14 @@ static ssize_t rma_read(struct kfid_ep *ep, void *buf, size_t len, void *desc, k
 static ssize_t rma_readv(struct kfid_ep *ep, const struct kvec *iov, void **desc, size_t count,
 			 kfi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
 {
-	return post_kvec(ep, kofi_read, iov, count, addr, key, context);
+	return post_pieces(ep, kofi_read, KFI_KVEC, iov, count, addr, key, context);
 }
 
 static ssize_t rma_readbv(struct kfid_ep *ep, const struct bio_vec *biov, void **desc,
 			  size_t count, kfi_addr_t src_addr, uint64_t addr, uint64_t key,
 			  void *context)
 {
-	return post_bvec(ep, kofi_read, biov, count, addr, key, context);
+	return post_pieces(ep, kofi_read, KFI_BVEC, biov, count, addr, key, context);
 }
 
 static ssize_t rma_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg, uint64_t flags)
@@ -128,14 +109,14 @@ static ssize_t rma_write(struct kfid_ep *ep, const void *buf, size_t len, void *
 static ssize_t rma_writev(struct kfid_ep *ep, const struct kvec *iov, void **desc, size_t count,
 			  kfi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
-	return post_kvec(ep, kofi_write, iov, count, addr, key, context);
+	return post_pieces(ep, kofi_write, KFI_KVEC, iov, count, addr, key, context);
 }
 
 static ssize_t rma_writebv(struct kfid_ep *ep, const struct bio_vec *biov, void **desc,
 			   size_t count, kfi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			   void *context)
 {
-	return post_bvec(ep, kofi_write, biov, count, addr, key, context);
+	return post_pieces(ep, kofi_write, KFI_BVEC, biov, count, addr, key, context);
 }
 
 static ssize_t rma_writemsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg, uint64_t flags)

@@ -3,6 +3,7 @@
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 
 #include "api.h"
 
@@ -20,6 +21,15 @@ const char *kfi_strerror(int errnum)
 	return kofi_strerror(errnum);
 }
 EXPORT_SYMBOL(kfi_strerror);
+
+/* What strerror of a queue gives: @text, which is also put into @buf if there is one. */
+const char *kapi_text_in(char *buf, size_t len, const char *text)
+{
+	if (!buf || !len)
+		return text;
+	strscpy(buf, text, len);
+	return buf;
+}
 
 /*
  * An info that has one part: what kfi_info has, the Rust part takes as parts of its own structure.
