@@ -4,7 +4,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use kofi_core::hints::Hints;
-use kofi_core::{AddrFormat, Error, Info, Result};
+use kofi_core::offer::format_matches;
+use kofi_core::{Error, Info, Result};
 use kofi_core::{Refusal, negotiate};
 
 use crate::provider;
@@ -101,15 +102,6 @@ fn unique(addrs: Vec<SocketAddr>) -> impl Iterator<Item = SocketAddr> {
         seen.push(*addr);
         new
     })
-}
-
-/// Whether an address is of the format that was asked for.
-pub(crate) fn format_matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
-    match wanted {
-        AddrFormat::SockaddrIn => addr.is_ipv4(),
-        AddrFormat::SockaddrIn6 => addr.is_ipv6(),
-        _ => true,
-    }
 }
 
 impl From<Hints> for Query {

@@ -10,6 +10,7 @@ use core::time::Duration;
 use kofi_core::endpoint::State as EpState;
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
 use kofi_core::multi_receive::Split;
+use kofi_core::offer;
 use kofi_core::{
     Domain as Machine, EpId, Errno, Error, Fid, Instant, MrId, MrMode, OpId, Result, TransportCommand,
 };
@@ -148,7 +149,7 @@ impl Domain {
     fn open(fabric: &Arc<Fabric>, info: &c::Info) -> Result<Arc<Self>> {
         const NO_MEMORY: Error = Error::NoMemory("a domain");
         let provider = c::text(&info.fabric.prov_name);
-        if !provider.is_empty() && provider != getinfo::NAME {
+        if !provider.is_empty() && provider != offer::NAME {
             return Err(system("fi_domain", Errno::ENODEV));
         }
         let mut mr_mode = MrMode::from_bits_retain(info.domain.mr_mode);

@@ -8,6 +8,7 @@ use core::net::SocketAddr;
 use kofi_core::endpoint::Origin;
 use kofi_core::flags::{Caps, OpFlags};
 use kofi_core::message::{PostReceive, Send};
+use kofi_core::offer::{INJECT_SIZE, QUEUE_SIZE};
 use kofi_core::wire::header::{MAX_SEGMENTS, Segment};
 use kofi_core::{Domain as Machine, EndpointAttr, EpId, Errno, Error, Fid, OpId, Result};
 
@@ -18,7 +19,7 @@ use crate::domain::{Domain, Locked, check_type};
 use crate::error::{self, system};
 use crate::event_queue::{EventQueue, check_flags};
 use crate::getinfo;
-use crate::memory::{INJECT_SIZE, Pieces};
+use crate::memory::Pieces;
 use crate::sys::lock::{LockClass, Mutex};
 use crate::sys::socket::Socket;
 use crate::sys::{Class, Counted, now};
@@ -238,8 +239,8 @@ fn attr(info: &c::Info) -> Result<EndpointAttr> {
     };
     let attr = EndpointAttr {
         caps: Caps::from_bits_retain(info.caps),
-        tx_size: or(info.tx.size, getinfo::QUEUE_SIZE.0),
-        rx_size: or(info.rx.size, getinfo::QUEUE_SIZE.0),
+        tx_size: or(info.tx.size, QUEUE_SIZE.0),
+        rx_size: or(info.rx.size, QUEUE_SIZE.0),
         inject_size: usize::try_from(info.tx.inject_size).unwrap_or(usize::MAX),
         tx_iov_limit: or(info.tx.iov_limit, c::IOV_LIMIT),
         rx_iov_limit: or(info.rx.iov_limit, c::IOV_LIMIT),
@@ -248,7 +249,7 @@ fn attr(info: &c::Info) -> Result<EndpointAttr> {
         max_msg_size: or(info.ep.max_msg_size, getinfo::MAX_MSG_SIZE) as u64,
         dest_addr: info.dest_addr.get(),
     };
-    let most = getinfo::QUEUE_SIZE.1;
+    let most = QUEUE_SIZE.1;
     if attr.tx_iov_limit.max(attr.rx_iov_limit) > c::IOV_LIMIT {
         return invalid(
             "the info's iov_limit is over 256, which is what the kernel has; split the operations",

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use kofi_core::fabric::Fabric as Children;
+use kofi_core::offer;
 use kofi_core::{Errno, Fid, Result, TimeLimits};
 
 use crate::error::system;
@@ -14,7 +15,7 @@ use crate::requests::{self, Requests};
 use crate::sys::lock::{LockClass, Mutex};
 use crate::sys::net::Net;
 use crate::sys::{Class, Counted, raw};
-use crate::{c, error, getinfo};
+use crate::{c, error};
 
 pub(crate) struct Fabric {
     pub(crate) net: Net,
@@ -98,7 +99,7 @@ extern "C" fn kofi_fabric_open(
         let place = c::place(CALL, fabric)?;
         // SAFETY: null, or the caller's for the call.
         let provider = unsafe { attr.as_ref() }.map_or("", |attr| c::text(&attr.prov_name));
-        if !provider.is_empty() && provider != getinfo::NAME {
+        if !provider.is_empty() && provider != offer::NAME {
             return Err(system(CALL, Errno::ENODEV));
         }
         let object = Fabric {

@@ -8,32 +8,22 @@ use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
-use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use kofi_core::offer::{API, Offer, format_matches, network, queue_size};
 use kofi_core::wire::header;
 use kofi_core::{
-    AddrFormat, Address, AvType, EpType, Errno, Error, Hints, Info, Progress, Protocol, Refusal,
-    ResourceMgmt, Result, Threading, Version, negotiate,
+    AddrFormat, Address, Errno, Error, Hints, Info, Progress, Refusal, Result, Version, negotiate,
 };
 
 use crate::error::{self, system};
-use crate::memory::INJECT_SIZE;
 use crate::sys::net::{Interface, Net};
 use crate::sys::raw;
 use crate::{c, info};
 
 const CALL: &str = "fi_getinfo";
-pub(crate) const NAME: &str = "tcp";
-pub(crate) const API: Version = Version { major: 1, minor: 17 };
 /// `FI_EP_MSG`.
 pub(crate) const EP_MSG: u32 = 1;
 /// The length on the wire counts the header in.
 pub(crate) const MAX_MSG_SIZE: usize = isize::MAX as usize - header::MAX_LEN;
-/// Bytes of messages that are kept for each connection until there is a receive for them.
-const BUFFERED: usize = 64 * 1024;
-/// The default, and the most that can be asked for.
-pub(crate) const QUEUE_SIZE: (usize, usize) = (256, 65536);
-
 /// `FI_SOURCE`; and other flags that are known.
 const SOURCE: u64 = 1 << 57;
 const KNOWN: u64 = SOURCE | 1 << 53 | 1 << 54 | 1 << 55;
@@ -64,16 +54,7 @@ fn look_up(
         }
         None => alloc::vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
     };
-    Ok(addrs.into_iter().filter(|addr| matches(format, addr)).collect())
-}
-
-/// Whether an address is of the format that was asked for.
-fn matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
-    match wanted {
-        AddrFormat::SockaddrIn => addr.is_ipv4(),
-        AddrFormat::SockaddrIn6 => addr.is_ipv6(),
-        _ => true,
-    }
+    Ok(addrs.into_iter().filter(|addr| format_matches(format, addr)).collect())
 }
 
 /// All offers for these addresses.
@@ -102,7 +83,7 @@ fn offers(
     let mut offers = Vec::new();
     let mut offer = |source: SocketAddr, dest: Option<SocketAddr>| {
         let interface = interfaces.iter().find(|interface| interface.addr.ip() == source.ip());
-        if (interface.is_some() || source.ip().is_unspecified()) && matches(format, &source) {
+        if (interface.is_some() || source.ip().is_unspecified()) && format_matches(format, &source) {
             offers.push(record(source, dest, interface, hints));
         }
     };
@@ -129,126 +110,28 @@ fn offers(
     Ok(offers)
 }
 
-/// The network of an interface's address, `192.0.2.0/24`.
-fn network(interface: &Interface) -> String {
-    let prefix = interface.prefix;
-    match interface.addr.ip() {
-        IpAddr::V4(ip) => {
-            let mask = u32::MAX.checked_shl(32u32.saturating_sub(prefix)).unwrap_or(0);
-            format!("{}/{prefix}", Ipv4Addr::from_bits(ip.to_bits() & mask))
-        }
-        IpAddr::V6(ip) => {
-            let mask = u128::MAX.checked_shl(128u32.saturating_sub(prefix)).unwrap_or(0);
-            format!("{}/{prefix}", Ipv6Addr::from_bits(ip.to_bits() & mask))
-        }
-    }
-}
-
-#[inline(never)]
 fn record(
     source: SocketAddr,
     dest: Option<SocketAddr>,
     interface: Option<&Interface>,
     hints: &Hints,
 ) -> Info {
-    let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
-    let target = Caps::MSG
-        | Caps::RECV
-        | Caps::MULTI_RECV
-        | Caps::RMA
-        | Caps::REMOTE_READ
-        | Caps::REMOTE_WRITE
-        | Caps::RMA_EVENT;
-    let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-    let order = Order::SAS
-        | Order::RAR
-        | Order::RAW
-        | Order::RAS
-        | Order::WAW
-        | Order::WAS
-        | Order::SAW
-        | Order::RMA_RAR
-        | Order::RMA_RAW
-        | Order::RMA_WAW;
-    let (default, most) = QUEUE_SIZE;
-    let size = |hint: Option<usize>| if hint.is_some_and(|hint| hint > 0) { most } else { default };
-    let src_addr = Address::from(source);
-    let name = |name: fn(&Interface) -> String| interface.map_or_else(|| "any".into(), name);
-    Info {
-        caps,
-        mode: Mode::empty(),
-        addr_format: src_addr.addr_format(),
-        src_addr: Some(src_addr),
-        dest_addr: dest.map(Address::from),
-        handle: None,
-        tx_attr: TxAttr {
-            caps: initiator,
-            mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION
-                | OpFlags::INJECT
-                | OpFlags::INJECT_COMPLETE
-                | OpFlags::TRANSMIT_COMPLETE
-                | OpFlags::DELIVERY_COMPLETE
-                | OpFlags::COMMIT_COMPLETE
-                | OpFlags::MATCH_COMPLETE,
-            msg_order: order,
-            comp_order: Order::STRICT,
-            inject_size: INJECT_SIZE,
-            size: size(hints.tx_attr.size),
-            iov_limit: c::IOV_LIMIT,
-            rma_iov_limit: header::MAX_SEGMENTS,
-            tclass: 0,
-        },
-        rx_attr: RxAttr {
-            caps: target,
-            mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
-            msg_order: order,
-            comp_order: Order::STRICT,
-            total_buffered_recv: BUFFERED,
-            size: size(hints.rx_attr.size),
-            iov_limit: c::IOV_LIMIT,
-        },
-        ep_attr: EpAttr {
-            ep_type: EpType::Msg,
-            protocol: Protocol::SockTcp,
-            protocol_version: 0,
-            max_msg_size: MAX_MSG_SIZE,
-            max_order_raw_size: MAX_MSG_SIZE,
-            max_order_waw_size: MAX_MSG_SIZE,
-            tx_ctx_cnt: 1,
-            rx_ctx_cnt: 1,
-            ..EpAttr::default()
-        },
-        domain_attr: DomainAttr {
-            name: name(|interface| interface.name().into()),
-            threading: Threading::Safe,
-            control_progress: Progress::Auto,
-            data_progress: Progress::Auto,
-            resource_mgmt: ResourceMgmt::Enabled,
-            av_type: AvType::Unspec,
-            mr_mode: MrMode::BASIC | MrMode::SCALABLE,
-            mr_key_size: 8,
-            mr_iov_limit: c::IOV_LIMIT,
-            mr_cnt: 65536,
-            cntr_cnt: 65536,
-            cq_data_size: 8,
-            cq_cnt: 65536,
-            ep_cnt: 65536,
-            tx_ctx_cnt: 65536,
-            rx_ctx_cnt: 65536,
-            max_ep_tx_ctx: 1,
-            max_ep_rx_ctx: 1,
-            caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
-            ..DomainAttr::default()
-        },
-        fabric_attr: FabricAttr {
-            name: name(network),
-            prov_name: NAME.into(),
-            prov_version: API,
-            api_version: API,
-        },
-    }
+    let asked = |hint: Option<usize>| hint.is_some_and(|hint| hint > 0);
+    let offer = Offer {
+        source,
+        dest,
+        domain: interface.map(|interface| interface.name().into()),
+        fabric: interface.map(|interface| network(interface.addr.ip(), interface.prefix)),
+        tx_size: queue_size(asked(hints.tx_attr.size)),
+        rx_size: queue_size(asked(hints.rx_attr.size)),
+        iov_limit: c::IOV_LIMIT,
+        mr_iov_limit: c::IOV_LIMIT,
+        max_msg_size: MAX_MSG_SIZE,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
+        max_ep_srx_ctx: 0,
+    };
+    offer.info()
 }
 
 /// What an offer comes to, or why it does not match. Apart, so that its records are not on the stack for all of the call.

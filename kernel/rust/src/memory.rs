@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use kofi_core::offer::INJECT_SIZE;
 use kofi_core::{Error, Result};
 
 use crate::c;
@@ -10,8 +11,6 @@ use crate::sys::raw::{self, Piece};
 
 /// Pieces that a list holds without memory of its own.
 const FEW: usize = 4;
-/// Longest injected message.
-pub(crate) const INJECT_SIZE: usize = 128;
 
 /// Memory of an operation or a region.
 ///

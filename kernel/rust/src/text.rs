@@ -47,7 +47,7 @@ extern "C" fn kofi_strerror(number: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn kofi_version() -> u32 {
-    crate::getinfo::API.raw()
+    kofi_core::offer::API.raw()
 }
 
 /// Room of the caller's, of which the last byte is for a zero.

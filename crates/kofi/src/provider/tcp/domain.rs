@@ -13,6 +13,7 @@ use kofi_core::attr::{CqAttr, WaitCond, WaitObj};
 use kofi_core::endpoint::{EndpointAttr, Origin};
 use kofi_core::message::{Memory, Segment, Send, Step, WritePlan};
 use kofi_core::multi_receive::Split;
+use kofi_core::offer;
 use kofi_core::wire::header;
 use kofi_core::{
     CqId, Domain, DomainStatistics, EndpointStatistics, Entry, EpId, Error, Event, Fid, Info, Instant, MrId,
@@ -822,7 +823,7 @@ impl State {
 
     /// A copy of bytes to be injected, in memory that is used again.
     pub(super) fn spare(&mut self, bytes: &[u8]) -> Buffers {
-        let mut memory = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(offers::INJECT_SIZE));
+        let mut memory = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(offer::INJECT_SIZE));
         memory.clear();
         memory.extend_from_slice(bytes);
         Buffers::spare(memory)

@@ -26,7 +26,7 @@ pub(crate) struct Tcp;
 
 impl Provider for Tcp {
     fn name(&self) -> &'static str {
-        offers::NAME
+        kofi_core::offer::NAME
     }
 
     fn offers(&self, query: &Query) -> Result<Vec<Info>> {

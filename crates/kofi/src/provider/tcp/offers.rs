@@ -4,27 +4,18 @@
 use std::net::{IpAddr, SocketAddr};
 
 use if_addrs::{IfAddr, Interface};
-use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
-use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use kofi_core::flags::Caps;
 use kofi_core::memory;
+use kofi_core::offer::{self, Offer, format_matches, queue_size};
 use kofi_core::wire::header;
-use kofi_core::{
-    Address, AvType, EpType, Error, Info, Progress, Protocol, ResourceMgmt, Result, Threading, Version,
-};
+use kofi_core::{Error, Hints, Info, Progress, Result};
 
 use super::{environment, socket};
-use crate::getinfo::{Query, format_matches};
+use crate::getinfo::Query;
 
-pub(super) const NAME: &str = "tcp";
-const API: Version = Version { major: 1, minor: 17 };
-pub(super) const INJECT_SIZE: usize = 128;
 pub(super) const IOV_LIMIT: usize = 4;
 /// The length on the wire counts the header in.
 const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
-/// Bytes of messages that are kept for each connection until there is a receive for them.
-const BUFFERED: usize = 64 * 1024;
-/// The default, and the most that can be asked for.
-const QUEUE_SIZE: (usize, usize) = (256, 65536);
 
 /// Addresses of interfaces that are up, those that others can reach first.
 fn interfaces() -> Result<Vec<Interface>> {
@@ -122,128 +113,37 @@ fn with_scope(interface: &Interface) -> SocketAddr {
     }
 }
 
-fn info(
-    source: SocketAddr,
-    dest: Option<SocketAddr>,
-    interface: Option<&Interface>,
-    hints: &kofi_core::Hints,
-) -> Info {
-    let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
-    let target = Caps::MSG
-        | Caps::RECV
-        | Caps::MULTI_RECV
-        | Caps::RMA
-        | Caps::REMOTE_READ
-        | Caps::REMOTE_WRITE
-        | Caps::RMA_EVENT;
-    let caps = initiator | target | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-    let order = Order::SAS
-        | Order::RAR
-        | Order::RAW
-        | Order::RAS
-        | Order::WAW
-        | Order::WAS
-        | Order::SAW
-        | Order::RMA_RAR
-        | Order::RMA_RAW
-        | Order::RMA_WAW;
-    let (default, most) = QUEUE_SIZE;
-    let size = |hint: Option<usize>| if hint.is_some() { most } else { default };
-    let src_addr = Address::from(source);
-    Info {
-        caps,
-        mode: Mode::empty(),
-        addr_format: src_addr.addr_format(),
-        src_addr: Some(src_addr),
-        dest_addr: dest.map(Address::from),
-        handle: None,
-        tx_attr: TxAttr {
-            caps: initiator,
-            mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION
-                | OpFlags::INJECT
-                | OpFlags::INJECT_COMPLETE
-                | OpFlags::TRANSMIT_COMPLETE
-                | OpFlags::DELIVERY_COMPLETE
-                | OpFlags::COMMIT_COMPLETE
-                | OpFlags::MATCH_COMPLETE,
-            msg_order: order,
-            comp_order: Order::STRICT,
-            inject_size: INJECT_SIZE,
-            size: size(hints.tx_attr.size),
-            iov_limit: IOV_LIMIT,
-            rma_iov_limit: header::MAX_SEGMENTS,
-            tclass: 0,
-        },
-        rx_attr: RxAttr {
-            caps: target,
-            mode: Mode::empty(),
-            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
-            msg_order: order,
-            comp_order: Order::STRICT,
-            total_buffered_recv: BUFFERED,
-            size: size(hints.rx_attr.size),
-            iov_limit: IOV_LIMIT,
-        },
-        ep_attr: EpAttr {
-            ep_type: EpType::Msg,
-            protocol: Protocol::SockTcp,
-            protocol_version: 0,
-            max_msg_size: MAX_MSG_SIZE,
-            max_order_raw_size: MAX_MSG_SIZE,
-            max_order_waw_size: MAX_MSG_SIZE,
-            tx_ctx_cnt: 1,
-            rx_ctx_cnt: 1,
-            ..EpAttr::default()
-        },
-        domain_attr: DomainAttr {
-            name: interface.map_or_else(|| "any".into(), |interface| interface.name.clone()),
-            threading: Threading::Safe,
-            control_progress: progress(hints.domain_attr.control_progress),
-            data_progress: progress(hints.domain_attr.data_progress),
-            resource_mgmt: ResourceMgmt::Enabled,
-            av_type: AvType::Unspec,
-            mr_mode: MrMode::BASIC | MrMode::SCALABLE,
-            mr_key_size: 8,
-            mr_iov_limit: memory::IOV_LIMIT,
-            mr_cnt: 65536,
-            cntr_cnt: 65536,
-            cq_data_size: 8,
-            cq_cnt: 65536,
-            ep_cnt: 65536,
-            tx_ctx_cnt: 65536,
-            rx_ctx_cnt: 65536,
-            max_ep_tx_ctx: 1,
-            max_ep_rx_ctx: 1,
-            max_ep_srx_ctx: 65536,
-            caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
-            ..DomainAttr::default()
-        },
-        fabric_attr: FabricAttr {
-            name: interface.map_or_else(|| "any".into(), network),
-            prov_name: NAME.into(),
-            prov_version: API,
-            api_version: API,
-        },
-    }
+fn info(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
+    let offer = Offer {
+        source,
+        dest,
+        domain: interface.map(|interface| interface.name.clone()),
+        fabric: interface.map(network),
+        tx_size: queue_size(hints.tx_attr.size.is_some()),
+        rx_size: queue_size(hints.rx_attr.size.is_some()),
+        iov_limit: IOV_LIMIT,
+        mr_iov_limit: memory::IOV_LIMIT,
+        max_msg_size: MAX_MSG_SIZE,
+        control_progress: progress(hints.domain_attr.control_progress),
+        data_progress: progress(hints.domain_attr.data_progress),
+        max_ep_srx_ctx: 65536,
+    };
+    offer.info()
 }
 
-/// The network of an interface's address, `192.0.2.0/24`.
 fn network(interface: &Interface) -> String {
-    match &interface.addr {
-        IfAddr::V4(addr) => {
-            format!("{}/{}", addr.ip & addr.netmask, addr.netmask.to_bits().count_ones())
-        }
-        IfAddr::V6(addr) => {
-            format!("{}/{}", addr.ip & addr.netmask, addr.netmask.to_bits().count_ones())
-        }
-    }
+    let prefix = match &interface.addr {
+        IfAddr::V4(addr) => addr.netmask.to_bits().count_ones(),
+        IfAddr::V6(addr) => addr.netmask.to_bits().count_ones(),
+    };
+    offer::network(interface.ip(), prefix)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kofi_core::Hints;
+    use kofi_core::Version;
+    use kofi_core::flags::MrMode;
 
     #[test]
     fn applications_of_before_1_5_find_it() {
