@@ -58,6 +58,14 @@ pub struct CompletionError {
     pub provider_errno: i32,
 }
 
+impl CompletionError {
+    /// What it has in common with successes.
+    pub fn completion(&self) -> Completion {
+        let Self { context, flags, len, data, offset, buffer, .. } = *self;
+        Completion { context, flags, len, data, offset, buffer }
+    }
+}
+
 impl fmt::Display for CompletionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { len, overflow, errno, provider_errno, .. } = *self;

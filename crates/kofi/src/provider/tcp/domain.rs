@@ -16,8 +16,9 @@ use kofi_core::multi_receive::Split;
 use kofi_core::offer;
 use kofi_core::wire::header;
 use kofi_core::{
-    CqId, Domain, DomainStatistics, EndpointStatistics, Entry, EpId, Error, Event, Fid, Info, Instant, MrId,
-    MrMode, OpFlags, OpId, Result, SrxAttr, State as EpState, TimeLimits, TransportCommand,
+    CompletionError, CqId, Domain, DomainStatistics, EndpointStatistics, Entry, EpId, Error, Event, Fid,
+    Info, Instant, MrId, MrMode, OpFlags, OpId, Result, SrxAttr, State as EpState, TimeLimits,
+    TransportCommand,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -860,25 +861,34 @@ impl State {
         needed
     }
 
-    /// The memory of an operation whose completion was read, and what is left of a buffer for several
-    /// messages that ends with it.
-    fn take_completed(
+    /// A completion that was read, with the memory of its operation, and what is left of a buffer for
+    /// several messages that ends with it.
+    fn hand_out(
         &mut self,
         op: OpId,
-        flags: OpFlags,
-        buffer: Option<OpId>,
-    ) -> (Buffers, Option<crate::Buf>) {
+        done: &kofi_core::Completion,
+        error: Option<CompletionError>,
+    ) -> Completion {
         let own = self.take_memory(op);
-        let taken = match buffer {
+        let (buffers, rest) = match done.buffer {
             Some(buffer) => (own, Some(self.take_memory(buffer).into_single())),
-            None if flags.contains(OpFlags::MULTI_RECV) => (Buffers::default(), Some(own.into_single())),
+            None if done.flags.contains(OpFlags::MULTI_RECV) => (Buffers::default(), Some(own.into_single())),
             None => (own, None),
         };
         if self.machine.has_outputs() {
             // Peers that waited for room go on, or have come to their end.
             self.settle();
         }
-        taken
+        Completion {
+            context: done.context,
+            flags: done.flags,
+            len: done.len as usize,
+            data: done.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(done.data),
+            buffers,
+            offset: done.offset as usize,
+            rest,
+            error,
+        }
     }
 
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
@@ -1456,17 +1466,7 @@ impl CqShared {
 
     fn take(&self, state: &mut State) -> Result<Completion> {
         let (op, done) = state.machine.read_cq(self.id)?;
-        let (buffers, rest) = state.take_completed(op, done.flags, done.buffer);
-        Ok(Completion {
-            context: done.context,
-            flags: done.flags,
-            len: done.len as usize,
-            data: done.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(done.data),
-            buffers,
-            offset: done.offset as usize,
-            rest,
-            error: None,
-        })
+        Ok(state.hand_out(op, &done, None))
     }
 }
 
@@ -1499,17 +1499,7 @@ impl CompletionQueueOps for TcpCompletionQueue {
     fn read_error(&self) -> Result<Completion> {
         let mut state = self.0.domain.lock();
         let (op, error) = state.machine.read_cq_error(self.0.id)?;
-        let (buffers, rest) = state.take_completed(op, error.flags, error.buffer);
-        Ok(Completion {
-            context: error.context,
-            flags: error.flags,
-            len: error.len as usize,
-            data: error.flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(error.data),
-            buffers,
-            offset: error.offset as usize,
-            rest,
-            error: Some(error),
-        })
+        Ok(state.hand_out(op, &error.completion(), Some(error)))
     }
 
     fn sread(&self, threshold: usize, timeout: Option<Duration>) -> Result<Completion> {
