@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! What a `tcp` provider offers, whoever drives it: a record for each address that it can use
-//! (`fi_getinfo(3)`), to be matched by [`negotiate`](crate::negotiate).
+//! (`fi_getinfo(3)`), to be matched by [`negotiate`](crate::negotiate()).
 
 use alloc::format;
 use alloc::string::String;
