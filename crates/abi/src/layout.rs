@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! How large structures were for programs built with older headers.
+//!
+//! Structures only ever grow at their end. A program gives those of its own time, so nothing may be read, and in
+//! entries that it provides nothing written, beyond the size that they had then.
+
+/// Sizes of `fi_info` and its attributes, bytes, for one version node of the library's symbols.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InfoLayout {
+    /// `struct fi_info`.
+    pub info: usize,
+    /// `struct fi_fabric_attr`, as far as it is defined.
+    pub fabric_attr: usize,
+    /// `struct fi_domain_attr`.
+    pub domain_attr: usize,
+    /// `struct fi_ep_attr`.
+    pub ep_attr: usize,
+    /// `struct fi_tx_attr`.
+    pub tx_attr: usize,
+    /// `struct fi_rx_attr`.
+    pub rx_attr: usize,
+}
+
+impl InfoLayout {
+    /// `FABRIC_1.0`, releases 1.3 and 1.4.
+    pub const FABRIC_1_0: Self =
+        Self { info: 112, fabric_attr: 28, domain_attr: 120, ep_attr: 80, tx_attr: 72, rx_attr: 64 };
+    /// `FABRIC_1.1`, releases 1.5 and 1.6.
+    pub const FABRIC_1_1: Self = Self { fabric_attr: 32, domain_attr: 184, ep_attr: 96, ..Self::FABRIC_1_0 };
+    /// `FABRIC_1.2`, releases 1.7 and 1.8.
+    pub const FABRIC_1_2: Self = Self { info: 120, ..Self::FABRIC_1_1 };
+    /// `FABRIC_1.3`, releases 1.9 to 1.19.
+    pub const FABRIC_1_3: Self = Self { domain_attr: 192, tx_attr: 80, ..Self::FABRIC_1_2 };
+    /// `FABRIC_1.7`, releases 1.20 to 1.22.
+    pub const FABRIC_1_7: Self = Self { domain_attr: 200, ..Self::FABRIC_1_3 };
+    /// `FABRIC_1.8`, releases 2.0 to 2.4.
+    pub const FABRIC_1_8: Self = Self { domain_attr: 208, ..Self::FABRIC_1_7 };
+    /// `FABRIC_1.9`, releases 2.5 and 2.6.
+    pub const FABRIC_1_9: Self = Self { domain_attr: 224, ..Self::FABRIC_1_8 };
+    /// `FABRIC_1.10`, the newest.
+    pub const FABRIC_1_10: Self = Self { domain_attr: 232, ep_attr: 104, ..Self::FABRIC_1_9 };
+}
