@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The driver: a plain loop around the machines, as `kofi_core::domain` describes it.
 
+use kofi_core::event_queue::Fid;
 use kofi_core::message::{Memory, Place, Segment, Step};
 use kofi_core::{Errno, Event as CoreEvent, Instant, State, TransportCommand};
 
+use super::Simulator;
 use super::network::{End, Found, Owner, Task};
-use super::{DomainObject, Fid, Simulator, Tag};
+use super::objects::{DomainObject, Tag};
 use crate::allocator::inside;
 use crate::world::{Domain, Endpoint, PassiveEndpoint, Request};
 
