@@ -3,10 +3,13 @@
  * TCP sockets of the kernel's own.
  *
  * A socket's callbacks run in softirq, or with the socket's lock held. They only note what has happened, and queue work.
+ *
+ * What the kernel allocates for us by GFP_KERNEL is in a scope of NOIO, for the reason that memory.c tells.
  */
 #include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/net.h>
+#include <linux/sched/mm.h>
 #include <linux/tcp.h>
 #include <linux/uio.h>
 #include <linux/version.h>
@@ -73,7 +76,19 @@ static void kofi_error_report(struct sock *sk)
 	happened(sk, KOFI_SOCK_IN | KOFI_SOCK_OUT);
 }
 
-static struct kofi_sock *wrap(struct socket *socket, const struct kofi_sock *listener)
+/* Gives a socket the callbacks that this one had before it was watched. */
+static void restore(struct sock *sk, const struct kofi_sock *from)
+{
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, NULL);
+	sk->sk_state_change = from->state_change;
+	sk->sk_data_ready = from->data_ready;
+	sk->sk_write_space = from->write_space;
+	sk->sk_error_report = from->error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static struct kofi_sock *wrap(struct socket *socket)
 {
 	struct kofi_sock *sock = kofi_shim_alloc(sizeof(*sock), __alignof__(*sock));
 	struct sock *sk = socket->sk;
@@ -84,20 +99,10 @@ static struct kofi_sock *wrap(struct socket *socket, const struct kofi_sock *lis
 	}
 	sock->socket = socket;
 	sock->watch = NULL;
-	write_lock_bh(&sk->sk_callback_lock);
-	if (listener) {
-		/* It has inherited ours. */
-		sk->sk_state_change = listener->state_change;
-		sk->sk_data_ready = listener->data_ready;
-		sk->sk_write_space = listener->write_space;
-		sk->sk_error_report = listener->error_report;
-		rcu_assign_sk_user_data(sk, NULL);
-	}
 	sock->state_change = sk->sk_state_change;
 	sock->data_ready = sk->sk_data_ready;
 	sock->write_space = sk->sk_write_space;
 	sock->error_report = sk->sk_error_report;
-	write_unlock_bh(&sk->sk_callback_lock);
 	kofi_shim_count(10, 1);
 	return sock;
 }
@@ -125,31 +130,40 @@ static int family(const struct kofi_addr *addr)
 
 int kofi_shim_sock_new(struct net *net, const struct kofi_addr *addr, struct kofi_sock **sock)
 {
+	unsigned int scope = memalloc_noio_save();
 	struct socket *socket;
 	/* Not as a kernel's socket: those do not keep their namespace alive, which ours must while TCP is finishing a connection. */
 	int error = __sock_create(net, family(addr), SOCK_STREAM, IPPROTO_TCP, &socket, 0);
 
+	memalloc_noio_restore(scope);
 	if (error)
 		return error;
 	set_up(socket);
-	*sock = wrap(socket, NULL);
+	*sock = wrap(socket);
 	return *sock ? 0 : -ENOMEM;
 }
 
 int kofi_shim_sock_bind(struct kofi_sock *sock, const struct kofi_addr *addr, bool no_port)
 {
+	unsigned int scope = memalloc_noio_save();
 	struct kofi_addr copy = *addr;
-	int one = 1;
+	int error, one = 1;
 
 	/* A port is then found when the destination is known. */
 	if (no_port && sock->socket->ops->setsockopt)
 		sock->socket->ops->setsockopt(sock->socket, SOL_IP, IP_BIND_ADDRESS_NO_PORT, KERNEL_SOCKPTR(&one), sizeof(one));
-	return kernel_bind(sock->socket, (void *)copy.bytes, copy.len);
+	error = kernel_bind(sock->socket, (void *)copy.bytes, copy.len);
+	memalloc_noio_restore(scope);
+	return error;
 }
 
 int kofi_shim_sock_listen(struct kofi_sock *sock, int backlog)
 {
-	return kernel_listen(sock->socket, backlog);
+	unsigned int scope = memalloc_noio_save();
+	int error = kernel_listen(sock->socket, backlog);
+
+	memalloc_noio_restore(scope);
+	return error;
 }
 
 static void set_addr(struct kofi_addr *addr, const struct sockaddr_storage *found, int len)
@@ -171,13 +185,17 @@ static int get_name(struct socket *socket, struct kofi_addr *addr, bool peer)
 
 int kofi_shim_sock_accept(struct kofi_sock *listener, struct kofi_sock **sock, struct kofi_addr *local, struct kofi_addr *peer)
 {
+	unsigned int scope = memalloc_noio_save();
 	struct socket *socket;
 	int error = kernel_accept(listener->socket, &socket, O_NONBLOCK);
 
+	memalloc_noio_restore(scope);
 	if (error)
 		return error;
 	set_up(socket);
-	*sock = wrap(socket, listener);
+	/* It has inherited ours. They go before anything can fail, as TCP may need the rest of it for longer than we are there. */
+	restore(socket->sk, listener);
+	*sock = wrap(socket);
 	if (!*sock)
 		return -ENOMEM;
 	error = get_name(socket, local, false);
@@ -194,9 +212,11 @@ int kofi_shim_sock_accept(struct kofi_sock *listener, struct kofi_sock **sock, s
 
 int kofi_shim_sock_connect(struct kofi_sock *sock, const struct kofi_addr *addr)
 {
+	unsigned int scope = memalloc_noio_save();
 	struct kofi_addr copy = *addr;
 	int error = kernel_connect(sock->socket, (void *)copy.bytes, copy.len, O_NONBLOCK);
 
+	memalloc_noio_restore(scope);
 	return error == -EINPROGRESS ? 0 : error;
 }
 
@@ -269,17 +289,9 @@ int kofi_shim_sock_watch(struct kofi_sock *sock, struct kofi_pump *pump, u64 coo
 
 void kofi_shim_sock_unwatch(struct kofi_sock *sock)
 {
-	struct sock *sk = sock->socket->sk;
-
 	if (!sock->watch)
 		return;
-	write_lock_bh(&sk->sk_callback_lock);
-	rcu_assign_sk_user_data(sk, NULL);
-	sk->sk_state_change = sock->state_change;
-	sk->sk_data_ready = sock->data_ready;
-	sk->sk_write_space = sock->write_space;
-	sk->sk_error_report = sock->error_report;
-	write_unlock_bh(&sk->sk_callback_lock);
+	restore(sock->socket->sk, sock);
 	kofi_watch_end(sock->watch);
 	sock->watch = NULL;
 }
