@@ -83,7 +83,9 @@ extern struct kofi_notifier *kofi_shim_notifier_new(kofi_handler handler, void *
 extern void kofi_shim_notifier_trigger(struct kofi_notifier *notifier);
 /* Whether the caller is the handler. */
 extern bool kofi_shim_notifier_is_current(struct kofi_notifier *notifier);
-/* Waits until it does not run. Not from within the handler. */
+/* Waits until it does not run. Not from within the handler. What is triggered later runs again. */
+extern void kofi_shim_notifier_stop(struct kofi_notifier *notifier);
+/* The same, and is rid of it. */
 extern void kofi_shim_notifier_free(struct kofi_notifier *notifier);
 
 /* socket.c */

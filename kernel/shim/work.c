@@ -266,6 +266,11 @@ bool kofi_shim_notifier_is_current(struct kofi_notifier *notifier)
 	return current_work() == &notifier->work;
 }
 
+void kofi_shim_notifier_stop(struct kofi_notifier *notifier)
+{
+	cancel_work_sync(&notifier->work);
+}
+
 void kofi_shim_notifier_free(struct kofi_notifier *notifier)
 {
 	cancel_work_sync(&notifier->work);

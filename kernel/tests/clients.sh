@@ -44,7 +44,7 @@ if [ -x ./fi_pingpong ]; then
 	./fi_pingpong -p tcp -e msg -S 4096 -I 50 >/dev/null &
 	pingpong=$!
 	n=0
-	until grep -q ":B9E8 .* 0A " /proc/net/tcp /proc/net/tcp6 || [ $n = 100 ]; do
+	until grep -q ":B9E8 .* 0A " /proc/net/tcp /proc/net/tcp6 || [ $n = $((100 * slow)) ]; do
 		n=$((n + 1))
 		usleep 100000
 	done

@@ -3,6 +3,7 @@
 # What the virtual machine runs: a line "TEST name ok" or "TEST name FAILED" for each test, by this script or by what it runs.
 failed=0
 export FI_PROVIDER=tcp
+slow="${slow:-1}"
 
 say() {
 	if [ "$1" = 0 ]; then echo "TEST $2 ok"; else echo "TEST $2 FAILED"; failed=1; fi
@@ -17,14 +18,14 @@ listens() {
 	n=0
 	while ! cat /proc/net/tcp /proc/net/tcp6 | grep -q ":1D2F .* 0A "; do
 		n=$((n + 1))
-		[ $n -lt 300 ] || return 1
+		[ $n -lt $((300 * slow)) ] || return 1
 		usleep 100000
 	done
 }
 
 # One run of the tests in the kernel; the module is taken out again.
 selftest() {
-	insmod kofi_selftest.ko "$@"
+	insmod kofi_selftest.ko slow="$slow" "$@"
 	result=$?
 	rmmod kofi_selftest 2>/dev/null
 	return $result
@@ -54,7 +55,7 @@ if [ -x ./ip ] && insmod veth.ko; then
 	./ip link set veth1 netns $pid
 	touch /tmp/moved
 	n=0
-	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt $((100 * slow)) ]; do
 		n=$((n + 1))
 		usleep 100000
 	done
@@ -85,7 +86,7 @@ if [ -x ./ip ] && insmod veth.ko; then
 	./ip link set veth3 netns $pid
 	touch /tmp/there
 	n=0
-	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt 100 ]; do
+	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt $((100 * slow)) ]; do
 		n=$((n + 1))
 		usleep 100000
 	done

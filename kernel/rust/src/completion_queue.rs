@@ -220,6 +220,7 @@ extern "C" fn kofi_cq_close(cq: *const CompletionQueue) -> c_int {
             state.machine.close_cq(queue.id)?;
             state.settle();
         }
+        queue.signal.stop();
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(cq) };
         Ok(())

@@ -151,6 +151,18 @@ impl EventQueue {
         self.listeners.lock().retain(|(known, _)| *known != fid);
     }
 
+    /// The listener at that place. Whoever has the last hold on it lets go without our lock.
+    fn nth_listener(&self, index: usize) -> Option<Arc<Listener>> {
+        self.listeners.lock().get(index).and_then(|(_, found)| found.upgrade())
+    }
+
+    /// There is room for requests that wait.
+    fn kick_listeners(&self) {
+        let count = self.listeners.lock().len();
+        // From the end on: those that go meanwhile bring others to places that are still to come.
+        (0..count).rev().filter_map(|index| self.nth_listener(index)).for_each(|listener| listener.kick());
+    }
+
     fn listener(&self, fid: Fid) -> Option<Arc<Listener>> {
         self.listeners.lock().iter().find(|(known, _)| *known == fid).and_then(|(_, found)| found.upgrade())
     }
@@ -183,12 +195,7 @@ impl EventQueue {
                 Step::Entry(entry, full) => (entry, full),
             };
             if full {
-                // Requests may wait for room.
-                self.listeners
-                    .lock()
-                    .iter()
-                    .filter_map(|(_, listener)| listener.upgrade())
-                    .for_each(|l| l.kick());
+                self.kick_listeners();
             }
             let Event::ConnectionRequest { request, local, peer, .. } = &entry.event else {
                 return Ok(place.fill(&entry));
@@ -371,6 +378,7 @@ extern "C" fn kofi_eq_close(eq: *const EventQueue) -> c_int {
         let queue = c::borrow("fi_close", eq)?;
         queue.with(|queue| queue.check_close())?;
         queue.signal.check_close("event queue")?;
+        queue.signal.stop();
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(eq) };
         Ok(())

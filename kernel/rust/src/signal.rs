@@ -144,6 +144,16 @@ impl Signal {
         }
         Ok(())
     }
+
+    /// Waits for the handler, which may be using the queue, before the queue goes: nothing is bound to it any more, so nothing calls the
+    /// handler again. A blocking read of it ends.
+    pub(crate) fn stop(&self) {
+        if let Some(notifier) = &self.notifier {
+            self.interrupts.store(u32::MAX, Ordering::SeqCst);
+            self.wait.wake();
+            notifier.stop();
+        }
+    }
 }
 
 /// A task in a blocking call.

@@ -183,6 +183,7 @@ pub(crate) mod raw {
         ) -> *mut Notifier;
         pub(crate) fn kofi_shim_notifier_trigger(notifier: *mut Notifier);
         pub(crate) fn kofi_shim_notifier_is_current(notifier: *mut Notifier) -> bool;
+        pub(crate) fn kofi_shim_notifier_stop(notifier: *mut Notifier);
         pub(crate) fn kofi_shim_notifier_free(notifier: *mut Notifier);
 
         pub(crate) fn kofi_shim_sock_new(net: *mut Net, addr: *const Addr, sock: *mut *mut Sock) -> c_int;

@@ -100,6 +100,12 @@ impl Notifier {
         unsafe { raw::kofi_shim_notifier_trigger(self.0.as_ptr()) };
     }
 
+    /// Waits until the handler does not run. Not from within it.
+    pub(crate) fn stop(&self) {
+        // SAFETY: as above.
+        unsafe { raw::kofi_shim_notifier_stop(self.0.as_ptr()) };
+    }
+
     /// Whether the caller is the handler.
     pub(crate) fn is_current(&self) -> bool {
         // SAFETY: as above.
