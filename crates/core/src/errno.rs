@@ -95,7 +95,7 @@ errnos! {
     EOVERRUN = 268, "Queue has been overrun";
     ENORX = 269, "Receiver not ready, no receive buffers available";
     ENOMR = 270, "Memory registration limit exceeded";
-    EFIREWALLADDR = 271, "Host address unreachable due to firewall";
+    EFIREWALLADDR = 271, "Host unreachable due to firewall";
 }
 
 impl Errno {

@@ -16,8 +16,10 @@ use crate::{
 
 /// The provider's name.
 pub const NAME: &str = "tcp";
-/// The version of the API that it has, and its own.
-pub const API: Version = Version { major: 1, minor: 17 };
+/// The version of the API that it has.
+pub const API: Version = Version { major: 2, minor: 6 };
+/// Its own version, as libfabric counts that of its providers for this API: programs ask for one at least that high.
+pub const PROVIDER_VERSION: Version = Version { major: 206, minor: 0 };
 /// Bytes of a message that can be injected.
 pub const INJECT_SIZE: usize = 128;
 /// Operations that a queue of an endpoint holds by default, and the most that can be asked for.
@@ -180,7 +182,7 @@ impl Offer {
             fabric_attr: FabricAttr {
                 name: self.fabric.unwrap_or_else(|| "any".into()),
                 prov_name: NAME.into(),
-                prov_version: API,
+                prov_version: PROVIDER_VERSION,
                 api_version: API,
             },
         }

@@ -44,7 +44,8 @@ macro_rules! constants {
     };
 }
 
-/// Declares enumerations as integers, with their values, and lists these for the test against the headers.
+/// Declares enumerations as integers, with their values, and lists these for [`names`] and the test against the
+/// headers.
 macro_rules! enums {
     ($($(#[$doc:meta])* $type:ident { $($name:ident = $value:literal,)* })*) => {
         $($(#[$doc])*
@@ -52,8 +53,15 @@ macro_rules! enums {
         $(#[doc = concat!("See [`", stringify!($type), "`].")]
         pub const $name: $type = $value;)*)*
 
+        /// The names of enumerations' values, each list called as its enumeration.
+        #[allow(non_upper_case_globals)]
+        pub mod names {
+            $(#[doc = concat!("Of [`", stringify!($type), "`](super::", stringify!($type), ").")]
+            pub const $type: &[(&str, u32)] = &[$((stringify!($name), $value),)*];)*
+        }
+
         #[cfg(test)]
-        pub(super) const ENUMS: &[(&str, u64)] = &[$($((stringify!($name), $name as u64),)*)*];
+        pub(super) const ENUMS: &[&[(&str, u32)]] = &[$(names::$type,)*];
     };
 }
 

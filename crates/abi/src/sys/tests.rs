@@ -137,8 +137,10 @@ fn is_new(of: &str, field: &str) -> bool {
     changed(of).is_some_and(|changed| changed.3.iter().any(|(name, _)| *name == field))
 }
 
-fn constants() -> impl Iterator<Item = &'static (&'static str, u64)> {
-    super::constants::CONSTANTS.iter().chain(super::constants::ENUMS)
+fn constants() -> impl Iterator<Item = (&'static str, u64)> {
+    let enums = super::constants::ENUMS.iter().copied().flatten();
+    let enums = enums.map(|(name, value)| (*name, u64::from(*value)));
+    super::constants::CONSTANTS.iter().copied().chain(enums).filter(|(name, _)| !NEW_CONSTANTS.contains(name))
 }
 
 /// What the C program prints: `name value`, `struct.field offset size`.
@@ -164,7 +166,7 @@ fn source() -> String {
             print(&format!("{name}.{field}"), &[format!("offsetof(struct {name}, {field})"), size]);
         }
     }
-    for (name, _) in constants().filter(|(name, _)| !NEW_CONSTANTS.contains(name)) {
+    for (name, _) in constants() {
         print(name, &[format!("({name})")]);
     }
     for errno in errnos() {
@@ -237,8 +239,8 @@ fn is_what_the_headers_say() {
             compare(format!("{}.{field}", of.name), vec![*offset as u64, *size as u64]);
         }
     }
-    for (name, value) in constants().filter(|(name, _)| !NEW_CONSTANTS.contains(name)) {
-        compare((*name).into(), vec![*value]);
+    for (name, value) in constants() {
+        compare(name.into(), vec![value]);
     }
     for name in errnos() {
         let number = (1..300).find(|number| Errno::from_raw(*number).name() == Some(name)).unwrap();

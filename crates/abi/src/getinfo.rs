@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! `fi_getinfo(3)`.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::ptr;
+use std::env;
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use kofi::{Query, explain};
+use kofi_core::{Errno, Error, Info, Result, Version};
+
+use crate::boundary::negative;
+use crate::face::face;
+use crate::filter::{Filter, prov_name_admits};
+use crate::layout::InfoLayout;
+use crate::sys::{FI_LOG_INFO, FI_LOG_WARN, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, fi_info};
+use crate::{heap, hints, info, log};
+
+/// The version of the interfaces: `fi_version`.
+pub const VERSION: Version = kofi_core::offer::API;
+
+const FUNCTION: &CStr = c"fi_getinfo";
+
+/// What the environment says at the first call.
+struct Environment {
+    providers: Filter,
+}
+
+/// Starts the library up, once.
+fn environment() -> &'static Environment {
+    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+    ENVIRONMENT.get_or_init(|| {
+        log::subscribe();
+        let text = |name| env::var(name).ok();
+        let providers = Filter::new(text("FI_PROVIDER").as_deref());
+        for name in providers.unknown(&[face().provider]) {
+            log::line(
+                FI_LOG_WARN,
+                FUNCTION,
+                format_args!(
+                    "FI_PROVIDER: there is no provider {name:?} here; there is {:?}",
+                    face().provider
+                ),
+            );
+        }
+        for name in text("FI_HOOK").iter().flat_map(|names| names.split(';')).filter(|name| !name.is_empty())
+        {
+            log::line(
+                FI_LOG_WARN,
+                FUNCTION,
+                format_args!("FI_HOOK: there are no hooks here; {name:?} is ignored"),
+            );
+        }
+        Environment { providers }
+    })
+}
+
+/// `fi_getinfo`, with hints in a layout.
+///
+/// # Safety
+/// `node` and `service` are null or texts, `hints` is null or hints in that layout whose pointers are null or good,
+/// `list` is null or a place for the result.
+pub unsafe fn getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    layout: &InfoLayout,
+    list: *mut *mut fi_info,
+) -> c_int {
+    let environment = environment();
+    if list.is_null() {
+        return -Errno::EINVAL.raw();
+    }
+    let version = Version::from_raw(version);
+    if version > VERSION {
+        log::line(
+            FI_LOG_WARN,
+            FUNCTION,
+            format_args!(
+                "version {version} is asked for, but this library has {VERSION}; ask for that or less"
+            ),
+        );
+        return -Errno::ENOSYS.raw();
+    }
+    // SAFETY: the caller's word.
+    unsafe { list.write(ptr::null_mut()) };
+    if flags == FI_PROV_ATTR_ONLY {
+        // SAFETY: the caller's word.
+        return unsafe { put(list, [provider()]) };
+    }
+    // SAFETY: the caller's word.
+    let (query, prov_name) = match unsafe { query(version, node, service, flags, hints, layout) } {
+        Ok(query) => query,
+        Err(error) => {
+            log::line(FI_LOG_INFO, FUNCTION, format_args!("{error}"));
+            // Whatever a provider makes of it, the answer is that there is none.
+            return -Errno::ENODATA.raw();
+        }
+    };
+    let name = face().provider;
+    if !environment.providers.admits(name) {
+        log::line(FI_LOG_INFO, FUNCTION, format_args!("provider {name} is left out by FI_PROVIDER"));
+        return -Errno::ENODATA.raw();
+    }
+    if let Some(wanted) = prov_name.as_deref().filter(|wanted| !prov_name_admits(wanted, name)) {
+        log::line(
+            FI_LOG_INFO,
+            FUNCTION,
+            format_args!(
+                "wanted fabric_attr.prov_name {wanted}, there is {name}; ask for that or leave the hint out"
+            ),
+        );
+        return -Errno::ENODATA.raw();
+    }
+    match matches(query) {
+        // SAFETY: the caller's word.
+        Ok(infos) => unsafe { put(list, infos) },
+        Err(error) => {
+            // Who has named a provider wonders most why it is not there.
+            let level = if prov_name.is_some() { FI_LOG_WARN } else { FI_LOG_INFO };
+            log::line(level, FUNCTION, format_args!("{error}"));
+            match error.errno() {
+                Errno::ENOMEM => negative(&error),
+                _ => -Errno::ENODATA.raw(),
+            }
+        }
+    }
+}
+
+/// What is asked for, but for the name of the provider, which comes beside it.
+///
+/// # Safety
+/// As for [`getinfo`].
+unsafe fn query(
+    version: Version,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    layout: &InfoLayout,
+) -> Result<(Query, Option<String>)> {
+    // SAFETY: the caller's word.
+    let (node, service) = unsafe { (heap::read_text(node), heap::read_text(service)) };
+    // SAFETY: the caller's word.
+    let (wide, hints) = unsafe {
+        let wide = hints.as_ref().map(|hints| info::Wide::read(hints, layout));
+        (wide, hints::read(version, hints, layout)?)
+    };
+    let domain_attr = wide.as_ref().and_then(|wide| wide.domain_attr);
+    if let Some(count) = domain_attr.map(|attr| attr.max_ep_auth_key).filter(|count| *count != 0) {
+        return Err(Error::NoMatch(format!(
+            "wanted domain_attr.max_ep_auth_key {count}, {} has no authorization keys; leave the hint out",
+            face().provider
+        )));
+    }
+    let prov_name = wide.and_then(|wide| wide.fabric_attr).map(|attr| attr.prov_name);
+    // SAFETY: the caller's word.
+    let prov_name = prov_name.and_then(|name| unsafe { heap::read_text(name) });
+    let mut query = Query::new(hints);
+    if flags & FI_SOURCE != 0 {
+        if node.is_none() && service.is_none() {
+            return Err(Error::NoMatch(
+                "FI_SOURCE is given, but neither node nor service; give one of them".into(),
+            ));
+        }
+        query = query.source();
+    }
+    if let Some(node) = node {
+        let is_number = node.split('%').next().is_some_and(|host| host.parse::<IpAddr>().is_ok());
+        if flags & FI_NUMERICHOST != 0 && !is_number {
+            return Err(Error::NoMatch(format!("FI_NUMERICHOST is given, but node {node:?} is no address")));
+        }
+        query = query.node(node);
+    }
+    if let Some(service) = service {
+        query = query.service(service);
+    }
+    Ok((query, prov_name))
+}
+
+/// What matches, in order of preference; otherwise why nothing does. With `FI_LOG_LEVEL=info`, all refusals are told.
+fn matches(query: Query) -> Result<Vec<Info>> {
+    let outcomes = explain(query)?;
+    let mut refusals: Vec<String> = Vec::new();
+    let mut infos = Vec::new();
+    for outcome in outcomes {
+        match outcome.result {
+            Ok(info) => infos.push(info),
+            Err(refusal) => {
+                let refusal = refusal.to_string();
+                if !refusals.contains(&refusal) {
+                    refusals.push(refusal);
+                }
+            }
+        }
+    }
+    match infos.is_empty() {
+        false => Ok(infos),
+        true if refusals.is_empty() => {
+            Err(Error::NoMatch("no provider has an interface for these addresses".into()))
+        }
+        true => Err(Error::NoMatch(refusals.join("; "))),
+    }
+}
+
+/// The entry of the provider that `FI_PROV_ATTR_ONLY` asks for.
+fn provider() -> Info {
+    let mut info = Info::default();
+    info.fabric_attr.prov_name = face().provider.into();
+    info.fabric_attr.prov_version = kofi_core::offer::PROVIDER_VERSION;
+    info
+}
+
+/// Links infos to a list.
+///
+/// # Safety
+/// `list` is a place for it.
+unsafe fn put(list: *mut *mut fi_info, infos: impl IntoIterator<Item = Info>) -> c_int {
+    let mut tail = list;
+    for info in infos {
+        let Some(block) = info::write(&info) else {
+            // SAFETY: made here, and nobody has them.
+            unsafe {
+                info::free(list.read());
+                list.write(ptr::null_mut());
+            }
+            return -Errno::ENOMEM.raw();
+        };
+        // SAFETY: the caller's place, or a block that was made here.
+        unsafe {
+            tail.write(block.as_ptr());
+            tail = &raw mut (*block.as_ptr()).next;
+        }
+    }
+    0
+}
