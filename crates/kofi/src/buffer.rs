@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::buffer_scope::{Lent, Loans};
+use crate::foreign::Foreign;
 
 /// A buffer that an operation can own.
 ///
@@ -29,6 +30,8 @@ enum Memory {
     },
     /// Never in the hands of an application.
     Lent(Lent),
+    /// A C program's.
+    Foreign(Foreign),
 }
 
 impl Clone for Memory {
@@ -41,11 +44,16 @@ impl Clone for Memory {
             Self::Part { bytes, whole } => Self::Part { bytes: bytes.clone(), whole: *whole },
             // A loan cannot be doubled.
             Self::Lent(lent) => Self::Owned(lent.as_slice().to_vec()),
+            Self::Foreign(foreign) => Self::Owned(foreign.as_slice().to_vec()),
         }
     }
 }
 
 impl Buf {
+    pub(crate) fn foreign(memory: Foreign) -> Self {
+        Self(Memory::Foreign(memory))
+    }
+
     /// A buffer of `len` zero bytes, to receive into.
     pub fn zeroed(len: usize) -> Self {
         vec![0; len].into()
@@ -59,6 +67,7 @@ impl Buf {
             Memory::Static(bytes) => bytes,
             Memory::Lent(lent) => lent.as_slice(),
             Memory::Part { bytes, .. } => bytes,
+            Memory::Foreign(foreign) => foreign.as_slice(),
         }
     }
 
@@ -70,6 +79,7 @@ impl Buf {
             Memory::Static(_) => None,
             Memory::Lent(lent) => lent.as_mut_slice(),
             Memory::Part { bytes, .. } => Some(bytes),
+            Memory::Foreign(foreign) => foreign.as_mut_slice(),
         }
     }
 
@@ -82,6 +92,7 @@ impl Buf {
             Memory::Static(bytes) => bytes.to_vec(),
             Memory::Lent(lent) => lent.as_slice().to_vec(),
             Memory::Part { bytes, .. } => bytes.into(),
+            Memory::Foreign(foreign) => foreign.as_slice().to_vec(),
         }
     }
 
@@ -103,7 +114,7 @@ impl Buf {
 
     /// Makes it a buffer for several messages, which [`split_to`](Self::split_to) takes apart.
     fn make_divisible(&mut self) {
-        if matches!(self.0, Memory::Part { .. }) {
+        if matches!(self.0, Memory::Part { .. } | Memory::Foreign(_)) {
             return;
         }
         let buf = std::mem::replace(&mut self.0, Memory::Static(&[]));
@@ -119,6 +130,7 @@ impl Buf {
             Memory::Part { bytes, whole } => {
                 Self(Memory::Part { bytes: bytes.split_to(len.min(bytes.len())), whole: *whole })
             }
+            Memory::Foreign(foreign) => Self(Memory::Foreign(foreign.split_to(len))),
             _ => Self(Memory::Static(&[])),
         }
     }
@@ -183,11 +195,22 @@ impl Buffers {
         Self(SmallVec::from_buf([Buf(Memory::Lent(memory))]))
     }
 
-    /// Whether they are borrowed, from that scope or from any.
-    pub(crate) fn is_lent(&self, from: Option<&Loans>) -> bool {
+    /// Whether they are borrowed from that scope.
+    pub(crate) fn is_lent(&self, from: &Loans) -> bool {
+        matches!(self.0.first(), Some(Buf(Memory::Lent(lent))) if lent.is_of(from))
+    }
+
+    /// Whether they are somebody else's: borrowed, or a C program's.
+    pub(crate) fn is_not_owned(&self) -> bool {
+        matches!(self.0.first(), Some(Buf(Memory::Lent(_) | Memory::Foreign(_))))
+    }
+
+    /// Where the first segment begins, also if it has no bytes.
+    pub(crate) fn address(&self) -> usize {
         match self.0.first() {
-            Some(Buf(Memory::Lent(lent))) => from.is_none_or(|loans| lent.is_of(loans)),
-            _ => false,
+            Some(Buf(Memory::Foreign(foreign))) => foreign.address(),
+            Some(first) => first.as_slice().as_ptr().addr(),
+            None => 0,
         }
     }
 

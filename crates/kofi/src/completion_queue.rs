@@ -75,6 +75,23 @@ impl Completion {
     }
 }
 
+/// A completion without its memory, as C programs read it (`struct fi_cq_data_entry`): see
+/// [`CompletionQueueOps::read_entries`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CqEntry {
+    /// As given when the operation was posted.
+    pub context: u64,
+    /// As in [`Completion`].
+    pub flags: OpFlags,
+    /// As in [`Completion`].
+    pub len: usize,
+    /// Where the memory of a receive begins, in a buffer for several messages that of the message; 0 for
+    /// others.
+    pub address: usize,
+    /// The sender's completion data, if `flags` say that there are any.
+    pub data: u64,
+}
+
 /// A completion queue: `fi_cq_open(3)`.
 #[derive(Clone)]
 pub struct CompletionQueue(Arc<dyn CompletionQueueOps>);

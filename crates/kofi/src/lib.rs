@@ -248,6 +248,7 @@ mod domain;
 mod endpoint;
 mod event_queue;
 mod fabric;
+pub mod foreign;
 pub mod future;
 mod getinfo;
 pub mod live;
@@ -278,7 +279,7 @@ pub use kofi_core::{
 
 pub use buffer::{Buf, Buffers};
 pub use buffer_scope::{Borrowed, Loans, Scope};
-pub use completion_queue::{Completion, CompletionQueue};
+pub use completion_queue::{Completion, CompletionQueue, CqEntry};
 pub use connection_request::ConnectionRequest;
 pub use counter::Counter;
 pub use domain::Domain;

@@ -15,13 +15,13 @@ use kofi_core::flags::OpFlags;
 use kofi_core::info::FabricAttr;
 use kofi_core::wire::header::Segment;
 use kofi_core::{
-    Address, DomainStatistics, EndpointStatistics, Error, Fid, Info, ListenerStatistics, Result, SrxAttr,
-    State, TimeLimits,
+    Address, CompletionError, DomainStatistics, EndpointStatistics, Error, Fid, Info, ListenerStatistics,
+    Result, SrxAttr, State, TimeLimits,
 };
 
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
-use crate::completion_queue::Completion;
+use crate::completion_queue::{Completion, CqEntry};
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EventQueue;
 use crate::fabric::FabricShared;
@@ -157,18 +157,42 @@ pub trait CompletionQueueOps: Send + Sync {
     /// # Errors
     /// -FI_EAGAIN, -FI_EAVAIL.
     fn read(&self) -> Result<Completion>;
+    /// `fi_cq_read` of up to `most` completions, for who knows where the memory is: what an operation owned is
+    /// dropped. `each` is called with the domain locked, and must not call into it. Gives how many there were.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), when there is none before that.
+    fn read_entries(&self, most: usize, each: &mut dyn FnMut(CqEntry)) -> Result<usize>;
     /// Lets all that feeds the queue go on, and reads nothing.
     fn progress(&self);
+    /// Whether there is something to read, be it an error, after a look for more.
+    fn is_ready(&self) -> bool;
     /// `fi_cq_readerr`.
     ///
     /// # Errors
     /// -FI_EAGAIN.
     fn read_error(&self) -> Result<Completion>;
+    /// The same, as [`read_entries`](Self::read_entries).
+    ///
+    /// # Errors
+    /// -FI_EAGAIN.
+    fn read_error_entry(&self) -> Result<(CqEntry, CompletionError)>;
     /// `fi_cq_sread`: `threshold` counts on queues that were opened with `WaitCond::Threshold`.
     ///
     /// # Errors
     /// -FI_EAGAIN, -FI_EAVAIL, -FI_ENOSYS.
     fn sread(&self, threshold: usize, timeout: Option<Duration>) -> Result<Completion>;
+    /// The same, as [`read_entries`](Self::read_entries).
+    ///
+    /// # Errors
+    /// As for [`sread`](Self::sread).
+    fn sread_entries(
+        &self,
+        most: usize,
+        threshold: usize,
+        timeout: Option<Duration>,
+        each: &mut dyn FnMut(CqEntry),
+    ) -> Result<usize>;
     /// `fi_cq_signal`.
     ///
     /// # Errors
@@ -217,6 +241,13 @@ pub trait CounterOps: Send + Sync {
     /// # Errors
     /// -FI_EAVAIL, -FI_ETIMEDOUT, -FI_ENOSYS.
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()>;
+    /// Whether it has changed since it was read, after a look for more.
+    fn is_ready(&self) -> bool;
+    /// `fi_trywait`: a change since it was read is something to read.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN.
+    fn try_wait(&self) -> Result<()>;
     /// `fi_control(FI_GETWAIT)`.
     ///
     /// # Errors

@@ -109,6 +109,15 @@ impl CounterOps for TcpCounter {
         }
     }
 
+    fn is_ready(&self) -> bool {
+        self.0.waiter.drive();
+        !self.0.is_empty()
+    }
+
+    fn try_wait(&self) -> Result<()> {
+        self.0.waiter.try_wait("fi_trywait", || self.0.is_empty())
+    }
+
     fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.0.waiter.fd("fi_control(FI_GETWAIT)")
     }

@@ -35,7 +35,7 @@ use super::{check_type, environment, offers};
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
 use crate::clock::now;
-use crate::completion_queue::Completion;
+use crate::completion_queue::{Completion, CqEntry};
 use crate::connection_request::ConnectionRequest;
 use crate::event_queue::EqShared;
 use crate::fabric::{Child, FabricShared};
@@ -817,9 +817,9 @@ impl State {
         if self.machine.close_mr(mr).is_err() {
             return Buffers::default();
         }
-        let buffers = self.regions.get_mut(mr.index()).and_then(Option::take).unwrap_or_default();
+        let buffers = self.regions.get_mut(mr.index()).and_then(Option::take);
         self.settle();
-        buffers
+        buffers.filter(|buffers| !buffers.is_not_owned()).unwrap_or_default()
     }
 
     /// A copy of bytes to be injected, in memory that is used again.
@@ -837,8 +837,12 @@ impl State {
     }
 
     fn take_memory(&mut self, op: OpId) -> Buffers {
-        let memory = self.memory.get_mut(op.index()).and_then(Option::take);
-        memory.filter(|buffers| !buffers.is_lent(None)).unwrap_or_default()
+        let memory = self.take_any_memory(op);
+        memory.filter(|buffers| !buffers.is_not_owned()).unwrap_or_default()
+    }
+
+    fn take_any_memory(&mut self, op: OpId) -> Option<Buffers> {
+        self.memory.get_mut(op.index()).and_then(Option::take)
     }
 
     /// Gives up memory lent by that scope, where nothing needs it. `true`: some is still needed.
@@ -846,7 +850,7 @@ impl State {
         let mut needed = false;
         for index in 0..self.memory.len() {
             let Some(place) = self.memory.get(index) else { break };
-            let lent = place.as_ref().is_some_and(|buffers| buffers.is_lent(Some(loans)));
+            let lent = place.as_ref().is_some_and(|buffers| buffers.is_lent(loans));
             let Some(op) = OpId::from_index(index).filter(|_| lent) else { continue };
             if !self.machine.is_done(op) {
                 // What is no receive, or has begun, completes by itself.
@@ -859,6 +863,13 @@ impl State {
         }
         self.settle_endpoint(ep);
         needed
+    }
+
+    /// Peers that waited for room go on, or have come to their end.
+    fn completions_read(&mut self) {
+        if self.machine.has_outputs() {
+            self.settle();
+        }
     }
 
     /// A completion that was read, with the memory of its operation, and what is left of a buffer for
@@ -875,10 +886,7 @@ impl State {
             None if done.flags.contains(OpFlags::MULTI_RECV) => (Buffers::default(), Some(own.into_single())),
             None => (own, None),
         };
-        if self.machine.has_outputs() {
-            // Peers that waited for room go on, or have come to their end.
-            self.settle();
-        }
+        self.completions_read();
         Completion {
             context: done.context,
             flags: done.flags,
@@ -889,6 +897,39 @@ impl State {
             rest,
             error,
         }
+    }
+
+    /// A completion that was read, for who knows where the memory is.
+    fn entry(&mut self, op: OpId, done: &kofi_core::Completion) -> CqEntry {
+        let own = self.take_any_memory(op);
+        if let Some(buffer) = done.buffer {
+            self.take_any_memory(buffer);
+        }
+        let received = done.flags.contains(OpFlags::RECV);
+        CqEntry {
+            context: done.context,
+            flags: done.flags,
+            len: done.len as usize,
+            address: own.filter(|_| received).map_or(0, |buffers| buffers.address()),
+            data: done.data,
+        }
+    }
+
+    fn read_entries(&mut self, cq: CqId, most: usize, each: &mut dyn FnMut(CqEntry)) -> Result<usize> {
+        let mut count = 0;
+        while count < most {
+            match self.machine.read_cq(cq) {
+                Ok((op, done)) => {
+                    let entry = self.entry(op, &done);
+                    each(entry);
+                    count += 1;
+                }
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.completions_read();
+        Ok(count)
     }
 
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
@@ -1468,6 +1509,42 @@ impl CqShared {
         let (op, done) = state.machine.read_cq(self.id)?;
         Ok(state.hand_out(op, &done, None))
     }
+
+    /// Locks the domain, for a read that does not wait.
+    ///
+    /// # Errors
+    /// -FI_EAGAIN when there is nothing to read, also after a look for more.
+    fn lock_or_poll(&self) -> Result<Locked<'_>> {
+        let mut state = self.domain.lock();
+        if state.machine.cq_len(self.id) == 0 {
+            state.poll(&self.domain.epoll);
+            if state.machine.cq_len(self.id) == 0 {
+                return Err(Error::Empty);
+            }
+        }
+        Ok(state)
+    }
+
+    fn sread<T>(
+        &self,
+        threshold: usize,
+        timeout: Option<Duration>,
+        mut read: impl FnMut(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        let threshold = if self.cond == WaitCond::Threshold { threshold } else { 0 };
+        let waited = self.waiter.sread("fi_cq_sread", timeout, || {
+            let mut state = self.domain.lock();
+            if threshold > 1 && !state.machine.cq_satisfies(self.id, threshold) {
+                return Err(Error::Empty);
+            }
+            read(&mut state)
+        });
+        match waited {
+            // The wait is over: what is there will do.
+            Err(Error::Empty) if threshold > 1 => read(&mut self.domain.lock()),
+            other => other,
+        }
+    }
 }
 
 impl TcpCompletionQueue {
@@ -1482,14 +1559,11 @@ impl TcpCompletionQueue {
 
 impl CompletionQueueOps for TcpCompletionQueue {
     fn read(&self) -> Result<Completion> {
-        let mut state = self.0.domain.lock();
-        if state.machine.cq_len(self.0.id) == 0 {
-            state.poll(&self.0.domain.epoll);
-            if state.machine.cq_len(self.0.id) == 0 {
-                return Err(Error::Empty);
-            }
-        }
-        self.0.take(&mut state)
+        self.0.take(&mut *self.0.lock_or_poll()?)
+    }
+
+    fn read_entries(&self, most: usize, each: &mut dyn FnMut(CqEntry)) -> Result<usize> {
+        self.0.lock_or_poll()?.read_entries(self.0.id, most, each)
     }
 
     fn progress(&self) {
@@ -1502,20 +1576,30 @@ impl CompletionQueueOps for TcpCompletionQueue {
         Ok(state.hand_out(op, &error.completion(), Some(error)))
     }
 
+    fn read_error_entry(&self) -> Result<(CqEntry, CompletionError)> {
+        let mut state = self.0.domain.lock();
+        let (op, error) = state.machine.read_cq_error(self.0.id)?;
+        let entry = state.entry(op, &error.completion());
+        state.completions_read();
+        Ok((entry, error))
+    }
+
     fn sread(&self, threshold: usize, timeout: Option<Duration>) -> Result<Completion> {
-        let threshold = if self.0.cond == WaitCond::Threshold { threshold } else { 0 };
-        let waited = self.0.waiter.sread("fi_cq_sread", timeout, || {
-            let mut state = self.0.domain.lock();
-            if threshold > 1 && !state.machine.cq_satisfies(self.0.id, threshold) {
-                return Err(Error::Empty);
-            }
-            self.0.take(&mut state)
-        });
-        match waited {
-            // The wait is over: what is there will do.
-            Err(Error::Empty) if threshold > 1 => self.0.take(&mut self.0.domain.lock()),
-            other => other,
-        }
+        self.0.sread(threshold, timeout, |state| self.0.take(state))
+    }
+
+    fn sread_entries(
+        &self,
+        most: usize,
+        threshold: usize,
+        timeout: Option<Duration>,
+        each: &mut dyn FnMut(CqEntry),
+    ) -> Result<usize> {
+        self.0.sread(threshold, timeout, |state| state.read_entries(self.0.id, most, each))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.lock_or_poll().is_ok()
     }
 
     fn signal(&self) -> Result<()> {
