@@ -5,6 +5,7 @@
 //! * [`exports`] are the library's functions, [`getinfo`], [`tostr`], [`strerror`], [`param`] and [`log`] what is
 //!   behind them, [`filter`] the form of their variables;
 //! * [`info`], [`hints`] and [`address`] turn C's structures into kofi's, and back;
+//! * [`objects`] are fabrics, queues, endpoints and the others;
 //! * [`mod@boundary`] stands between C and Rust, [`heap`] is C's memory;
 //! * [`mod@face`] says whom this copy of the code serves.
 
@@ -19,6 +20,7 @@ pub mod hints;
 pub mod info;
 pub mod layout;
 pub mod log;
+pub mod objects;
 pub mod param;
 pub mod strerror;
 pub mod sys;

@@ -530,7 +530,7 @@ impl World for Tcp {
     }
 
     fn cntr_set(&mut self, cntr: Counter, value: u64, errors: u64) -> Result<()> {
-        self.counters.get("fi_cntr_set", "counter", cntr.0)?.set(value, errors)
+        self.counters.get("fi_cntr_set", "counter", cntr.0)?.set(Some(value), Some(errors))
     }
 
     fn cntr_wait(&mut self, cntr: Counter, threshold: u64, timeout: i32) -> Result<()> {

@@ -62,7 +62,7 @@ impl Counter {
     /// # Errors
     /// -FI_EINVAL when it is closed.
     pub fn set(&self, value: u64, errors: u64) -> Result<()> {
-        self.0.set(value, errors)
+        self.0.set(Some(value), Some(errors))
     }
 
     /// `fi_cntr_wait`: until so many operations have succeeded. `None` waits for ever.

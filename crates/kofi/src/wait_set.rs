@@ -119,6 +119,15 @@ impl WaitSet {
     /// # Errors
     /// -FI_EBUSY while queues of the set are open; the set is given back.
     pub fn close(self) -> Result<(), Returned<Self>> {
+        let result = self.check_close();
+        Returned::check(self, result).map(drop)
+    }
+
+    /// Whether [`close`](Self::close) would work, for who has no set to give up.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_close(&self) -> Result<()> {
         let open = || lock(&self.members).iter().filter(|member| member.strong_count() > 0).count();
         let users = match open() {
             0 => 0,
@@ -128,14 +137,13 @@ impl WaitSet {
                 open()
             }
         };
-        let result = match users {
+        match users {
             0 => Ok(()),
             users => {
                 let users = format!("{users} queue{}", if users == 1 { "" } else { "s" });
                 Err(Error::Busy { call: "fi_close", object: "wait set", users })
             }
-        };
-        Returned::check(self, result).map(drop)
+        }
     }
 }
 

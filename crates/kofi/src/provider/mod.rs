@@ -231,11 +231,11 @@ pub trait CounterOps: Send + Sync {
     /// # Errors
     /// -FI_EINVAL when it is closed.
     fn add(&self, value: u64, errors: u64) -> Result<()>;
-    /// `fi_cntr_set` and `fi_cntr_seterr`.
+    /// `fi_cntr_set` and `fi_cntr_seterr`; a number that is not given stays.
     ///
     /// # Errors
     /// -FI_EINVAL when it is closed.
-    fn set(&self, value: u64, errors: u64) -> Result<()>;
+    fn set(&self, value: Option<u64>, errors: Option<u64>) -> Result<()>;
     /// `fi_cntr_wait`.
     ///
     /// # Errors

@@ -93,8 +93,11 @@ impl CounterOps for TcpCounter {
         self.0.change(|counter| counter.add(value, errors))
     }
 
-    fn set(&self, value: u64, errors: u64) -> Result<()> {
-        self.0.change(|counter| *counter = Counter { value, errors })
+    fn set(&self, value: Option<u64>, errors: Option<u64>) -> Result<()> {
+        self.0.change(|counter| {
+            counter.value = value.unwrap_or(counter.value);
+            counter.errors = errors.unwrap_or(counter.errors);
+        })
     }
 
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()> {

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The event queue (`fi_eq(3)`).
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kofi::{ConnectionRequest, EqAttr, Event, EventQueue, Info, OpFlags, PeekedEvent, Reason, Version};
+use kofi_core::time::sread_timeout;
+use kofi_core::{Error, Fid, Result};
+
+use super::fabric::{FabricClass, Name, Shared};
+use super::{Class, Object, absent, bytes, count, free, new_fid, object, place, status, text, wait};
+use crate::info;
+use crate::sys::*;
+
+pub(super) struct Eq {
+    queue: EventQueue,
+    wait_obj: fi_wait_obj,
+    /// Open for as long as this is.
+    fabric: *const Object<FabricClass>,
+    shared: Arc<Shared>,
+    /// Domains that are bound to it.
+    pub(super) domains: AtomicUsize,
+    shown: Mutex<Shown>,
+}
+
+/// What the application was given and may still look at.
+#[derive(Default)]
+struct Shown {
+    /// Of the last error, until the next event is read.
+    err_data: Vec<u8>,
+    /// The request that is next, and was looked at (`FI_PEEK`).
+    request: Option<ShownRequest>,
+}
+
+struct ShownRequest {
+    listener: Fid,
+    peer: SocketAddr,
+    info: *mut fi_info,
+}
+
+impl Eq {
+    pub(super) fn queue(&self) -> &EventQueue {
+        &self.queue
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn name(&self, fid: Fid) -> Option<Name> {
+        self.shared.names().get(&fid).cloned()
+    }
+}
+
+// SAFETY: a `fid_eq` begins with a fid.
+unsafe impl Class for Eq {
+    type Public = fid_eq;
+    const CLASS: usize = FI_CLASS_EQ;
+    const NAME: &'static str = "event queue";
+
+    fn table() -> &'static fi_ops {
+        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control), ..absent::FID };
+        &TABLE
+    }
+}
+
+static OPS: fi_ops_eq =
+    fi_ops_eq { size: size_of::<fi_ops_eq>(), read, readerr, write, sread, strerror: eq_strerror };
+
+pub(super) unsafe extern "C" fn eq_open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_eq_attr,
+    eq: *mut *mut fid_eq,
+    context: *mut c_void,
+) -> c_int {
+    const CALL: &str = "fi_eq_open";
+    status(|| {
+        // SAFETY: the caller's object, its attributes or null, and its place.
+        let (fabric, attr, place) =
+            unsafe { (object::<FabricClass, _>(CALL, fabric)?, attr.as_ref(), place(CALL, eq)?) };
+        let mut wanted = EqAttr::default();
+        let (mut set, mut wait_obj) = (None, FI_WAIT_UNSPEC);
+        if let Some(attr) = attr {
+            wait_obj = attr.wait_obj;
+            // SAFETY: the caller's wait set, if it is to be looked at.
+            (wanted.wait_obj, set) = unsafe { wait::wanted(CALL, wait_obj, attr.wait_set)? };
+            wanted.size = attr.size;
+            wanted.flags = OpFlags::from_bits_retain(attr.flags);
+            wanted.signaling_vector = attr.signaling_vector;
+        }
+        let shared = fabric.0.clone();
+        let queue = match set {
+            None => shared.fabric.event_queue(wanted)?,
+            Some(set) => shared.fabric.event_queue_in(set, wanted)?,
+        };
+        let inner =
+            Eq { queue, wait_obj, fabric, shared, domains: AtomicUsize::new(0), shown: Mutex::default() };
+        let public = fid_eq { fid: new_fid::<Eq>(context), ops: &OPS };
+        Object::give(place, fabric.process, public, inner);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    const CALL: &str = "fi_close";
+    status(|| {
+        // SAFETY: the caller's object.
+        let eq = unsafe { object::<Eq, _>(CALL, fid)? };
+        let domains = eq.domains.load(Ordering::Relaxed);
+        if domains > 0 {
+            return Err(Error::Busy { call: CALL, object: Eq::NAME, users: format!("{domains} domains") });
+        }
+        eq.queue.clone().close()?;
+        eq.forget_shown();
+        // SAFETY: the caller gives it up.
+        unsafe { free(eq) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    status(|| {
+        // SAFETY: the caller's object.
+        let eq = unsafe { object::<Eq, _>("fi_control", fid)? };
+        // SAFETY: the caller's argument for that command.
+        unsafe { wait::wait_control(command, arg, eq.wait_obj, || eq.queue.fd()) }
+    })
+}
+
+/// Where an event goes.
+struct Place {
+    event: *mut u32,
+    buffer: *mut c_void,
+    len: usize,
+}
+
+/// What the fixed part of events of connection management has.
+const CM: usize = size_of::<fi_eq_cm_entry>();
+/// What that of all others has at most.
+const ENTRY: usize = size_of::<fi_eq_entry>();
+
+impl Place {
+    /// # Errors
+    /// -FI_EINVAL without a place.
+    fn new(event: *mut u32, buffer: *mut c_void, len: usize) -> Result<Self> {
+        if event.is_null() || (buffer.is_null() && len > 0) {
+            let problem = "null where the event or its entry is to be stored";
+            return Err(Error::Invalid { call: "fi_eq_read", problem });
+        }
+        Ok(Self { event, buffer, len })
+    }
+
+    /// Puts a part of an entry to byte `at`, as far as it has room. Gives the number of bytes.
+    fn put(&self, at: usize, from: &[u8]) -> usize {
+        let len = from.len().min(self.len.saturating_sub(at));
+        // SAFETY: the caller's buffer has `len` bytes.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.buffer.cast::<u8>().wrapping_add(at), len) };
+        len
+    }
+
+    /// Stores the event. Gives its length.
+    fn cm(&self, event: u32, fid: *mut fid, info: *mut fi_info, data: &[u8]) -> usize {
+        let entry = fi_eq_cm_entry { fid, info, data: [] };
+        // SAFETY: the caller's place, and a buffer in which there is room for the entry: see `check`. It need
+        // not be aligned.
+        unsafe {
+            self.event.write_unaligned(event);
+            self.buffer.cast::<fi_eq_cm_entry>().write_unaligned(entry);
+        }
+        CM + self.put(CM, data)
+    }
+
+    /// Stores an event of the application's own.
+    fn own(&self, event: u32, entry: &[u8]) -> usize {
+        // SAFETY: the caller's place.
+        unsafe { self.event.write_unaligned(event) };
+        self.put(0, entry)
+    }
+
+    /// Whether the fixed part of an entry has room.
+    fn check(&self, event: &PeekedEvent) -> Result<()> {
+        let need = match event {
+            PeekedEvent::Application { entry, .. } => entry.len().min(ENTRY),
+            _ => CM,
+        };
+        if self.len < need {
+            return Err(Error::TooSmall { call: "fi_eq_read", have: self.len, need });
+        }
+        Ok(())
+    }
+}
+
+impl Object<Eq> {
+    fn next(&self, place: &Place, flags: OpFlags, wait: Option<Option<Duration>>) -> Result<usize> {
+        let peek = flags.contains(OpFlags::PEEK);
+        // Nearly all events have room, and need not be looked at first.
+        if peek || place.len < ENTRY {
+            let (fid, event) = match wait {
+                None => self.queue.peek()?,
+                Some(timeout) => self.queue.speek(timeout)?,
+            };
+            place.check(&event)?;
+            if peek {
+                return self.show(place, fid, event);
+            }
+        }
+        let event = match wait {
+            None => self.queue.read()?,
+            Some(timeout) => self.queue.sread(timeout)?,
+        };
+        self.tell(place, event)
+    }
+
+    /// Stores an event that was read.
+    fn tell(&self, place: &Place, event: Event) -> Result<usize> {
+        // Who has just closed an object finds its events withdrawn, or this.
+        let name = |fid| self.name(fid).map(|name| name.fid).ok_or(Error::Empty);
+        let null = ptr::null_mut();
+        Ok(match event {
+            Event::ConnectionRequest(request) => {
+                let fid = name(request.listener())?;
+                let data = request.data().to_vec();
+                place.cm(FI_CONNREQ, fid, self.info_of(request)?, &data)
+            }
+            Event::Connected { endpoint, data } => place.cm(FI_CONNECTED, name(endpoint)?, null, &data),
+            Event::Shutdown { endpoint, .. } => place.cm(FI_SHUTDOWN, name(endpoint)?, null, &[]),
+            Event::Application { event, entry, .. } => place.own(event, &entry),
+            // These are read by fi_eq_readerr.
+            _ => return Err(Error::ErrorAvailable),
+        })
+    }
+
+    /// Stores an event that stays.
+    fn show(&self, place: &Place, fid: Fid, event: PeekedEvent) -> Result<usize> {
+        let name = || self.name(fid).ok_or(Error::Empty);
+        let null = ptr::null_mut();
+        Ok(match event {
+            PeekedEvent::ConnectionRequest { local, peer, data, .. } => {
+                let Name { fid: listener, listener: offered } = name()?;
+                let offered = offered.ok_or(Error::Empty)?;
+                let info = self.show_request(fid, local, peer, &offered)?;
+                place.cm(FI_CONNREQ, listener, info, &data)
+            }
+            PeekedEvent::Connected { data } => place.cm(FI_CONNECTED, name()?.fid, null, &data),
+            PeekedEvent::Shutdown { .. } => place.cm(FI_SHUTDOWN, name()?.fid, null, &[]),
+            PeekedEvent::Application { event, entry } => place.own(event, &entry),
+            PeekedEvent::Error { .. } => return Err(Error::ErrorAvailable),
+        })
+    }
+
+    /// The info of a request that is still in the queue: the same that reading it will give.
+    fn show_request(
+        &self,
+        listener: Fid,
+        local: SocketAddr,
+        peer: SocketAddr,
+        offered: &Info,
+    ) -> Result<*mut fi_info> {
+        if let Some(known) = &self.shown().request
+            && (known.listener, known.peer) == (listener, peer)
+        {
+            return Ok(known.info);
+        }
+        self.forget_shown();
+        let info = Info { src_addr: Some(local.into()), dest_addr: Some(peer.into()), ..offered.clone() };
+        let handle = self.shared.requests().reserve(self.process, &self.shared);
+        let info = self.to_c(&info, handle)?;
+        self.shown().request = Some(ShownRequest { listener, peer, info });
+        Ok(info)
+    }
+
+    /// The info of a request that was read.
+    fn info_of(&self, request: ConnectionRequest) -> Result<*mut fi_info> {
+        let peer = request.info().dest_addr.as_ref().and_then(|addr| addr.socket_addr());
+        let shown = self
+            .shown()
+            .request
+            .take_if(|shown| shown.listener == request.listener() && Some(shown.peer) == peer);
+        if let Some(ShownRequest { info, .. }) = shown {
+            // SAFETY: it is the application's from here on, and was not touched since it was made.
+            let handle = unsafe { (*info).handle };
+            self.shared.requests().put(handle, request);
+            return Ok(info);
+        }
+        let handle = self.shared.requests().reserve(self.process, &self.shared);
+        // Without memory for the info the request is dropped, and so rejected.
+        let info = self.to_c(request.info(), handle)?;
+        self.shared.requests().put(handle, request);
+        Ok(info)
+    }
+
+    fn to_c(&self, info: &Info, handle: *mut fid) -> Result<*mut fi_info> {
+        let Some(mut info) = info::write(info) else {
+            drop(self.shared.requests().end(handle.addr()));
+            return Err(Error::NoMemory("the info of a connection request"));
+        };
+        // SAFETY: just made.
+        unsafe { info.as_mut() }.handle = handle;
+        Ok(info.as_ptr())
+    }
+
+    /// A request that was looked at was not read, and never will be.
+    fn forget_shown(&self) {
+        let Some(ShownRequest { info, .. }) = self.shown().request.take() else { return };
+        // SAFETY: made by `show_request`; who only looks does not get to own it.
+        let handle = unsafe {
+            let handle = (*info).handle;
+            info::free(info);
+            handle
+        };
+        drop(self.shared.requests().end(handle.addr()));
+    }
+
+    fn api_version(&self) -> Version {
+        // SAFETY: a fabric stays open while queues of it are.
+        unsafe { (*self.fabric).api_version() }
+    }
+
+    fn next_error(&self, place: *mut fi_eq_err_entry, flags: OpFlags) -> Result<()> {
+        const CALL: &str = "fi_eq_readerr";
+        if place.is_null() {
+            return Err(Error::Invalid { call: CALL, problem: "null where the entry is to be stored" });
+        }
+        let (fid, reason, data) = match flags.contains(OpFlags::PEEK) {
+            true => match self.queue.peek_error()? {
+                (fid, PeekedEvent::Error { reason, data }) => (fid, reason, data),
+                _ => return Err(Error::Empty),
+            },
+            false => match self.queue.read_error()? {
+                Event::Failed { endpoint, reason, data } => (endpoint, reason, data),
+                _ => return Err(Error::Empty),
+            },
+        };
+        let fid = self.name(fid).map_or(ptr::null_mut(), |name| name.fid);
+        // SAFETY: the caller's place for an entry of its version.
+        unsafe { self.store_error(place, fid, reason, data) };
+        Ok(())
+    }
+
+    /// # Safety
+    /// An entry as the application's version knows it can be written there; `fid` is null or open.
+    unsafe fn store_error(&self, place: *mut fi_eq_err_entry, fid: *mut fid, reason: Reason, data: Vec<u8>) {
+        let errno = reason.errno().raw();
+        // fi_eq(3): before 1.5 there was no err_data_size.
+        let sized = self.api_version() >= Version::new(1, 5);
+        // SAFETY: see above. Fields are written one by one, since an old entry ends before the last.
+        unsafe {
+            (*place).fid = fid;
+            (*place).context = if fid.is_null() { ptr::null_mut() } else { (*fid).context };
+            (*place).data = 0;
+            (*place).err = errno;
+            (*place).prov_errno = errno;
+            let room = if sized { (*place).err_data_size } else { 0 };
+            if room > 0 && !(*place).err_data.is_null() {
+                let len = data.len().min(room);
+                ptr::copy_nonoverlapping(data.as_ptr(), (*place).err_data.cast(), len);
+                (*place).err_data_size = len;
+                return;
+            }
+            let mut shown = self.shown();
+            shown.err_data = data;
+            let (start, len) = (shown.err_data.as_mut_ptr(), shown.err_data.len());
+            (*place).err_data = if len == 0 { ptr::null_mut() } else { start.cast() };
+            if sized {
+                (*place).err_data_size = len;
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn read(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    const CALL: &str = "fi_eq_read";
+    count(|| {
+        // SAFETY: the caller's object.
+        let eq = unsafe { object::<Eq, _>(CALL, eq)? };
+        let flags = check_flags(CALL, flags)?;
+        eq.next(&Place::new(event, buf, len)?, flags, None)
+    })
+}
+
+unsafe extern "C" fn sread(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> isize {
+    count(|| {
+        // SAFETY: the caller's object.
+        let eq = unsafe { object::<Eq, _>("fi_eq_sread", eq)? };
+        let flags = OpFlags::from_bits_retain(flags);
+        let timeout = sread_timeout(timeout, flags)?;
+        eq.next(&Place::new(event, buf, len)?, flags, Some(timeout))
+    })
+}
+
+unsafe extern "C" fn readerr(eq: *mut fid_eq, entry: *mut fi_eq_err_entry, flags: u64) -> isize {
+    const CALL: &str = "fi_eq_readerr";
+    count(|| {
+        // SAFETY: the caller's object.
+        let eq = unsafe { object::<Eq, _>(CALL, eq)? };
+        eq.next_error(entry, check_flags(CALL, flags)?)?;
+        Ok(size_of::<fi_eq_err_entry>())
+    })
+}
+
+fn check_flags(call: &'static str, flags: u64) -> Result<OpFlags> {
+    match flags & !FI_PEEK {
+        0 => Ok(OpFlags::from_bits_retain(flags)),
+        found => Err(Error::BadFlags { call, found, allowed: FI_PEEK }),
+    }
+}
+
+unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> isize {
+    const CALL: &str = "fi_eq_write";
+    /// No object of ours: what such an event is about is in its entry.
+    const NOBODY: Fid = Fid(0);
+    count(|| {
+        // SAFETY: the caller's object and bytes.
+        let (eq, entry) = unsafe { (object::<Eq, _>(CALL, eq)?, bytes(CALL, buf, len)?) };
+        eq.queue.write(NOBODY, event, entry, OpFlags::from_bits_retain(flags))
+    })
+}
+
+unsafe extern "C" fn eq_strerror(
+    _: *mut fid_eq,
+    prov_errno: c_int,
+    _: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: the caller's buffer.
+    unsafe { text(prov_errno, buf, len) }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Messages (`fi_msg(3)`).
+
+use core::ffi::c_void;
+
+use kofi::{Buffers, Message, OpFlags, Receive};
+use kofi_core::{Error, Result};
+
+use super::ep::Ep;
+use super::{bytes, memory, object, status};
+use crate::sys::*;
+
+pub(super) static OPS: fi_ops_msg = fi_ops_msg {
+    size: size_of::<fi_ops_msg>(),
+    recv,
+    recvv,
+    recvmsg,
+    send,
+    sendv,
+    sendmsg,
+    inject,
+    senddata,
+    injectdata,
+};
+
+/// What an operation's context is to kofi: a number.
+#[inline]
+pub(super) fn number(context: *mut c_void) -> u64 {
+    context.expose_provenance() as u64
+}
+
+/// The message that C describes.
+///
+/// # Errors
+/// -FI_EINVAL for null.
+///
+/// # Safety
+/// Null, or it is there.
+pub(super) unsafe fn described<'a, T>(call: &'static str, message: *const T) -> Result<&'a T> {
+    // SAFETY: see above.
+    unsafe { message.as_ref() }.ok_or(Error::Invalid { call, problem: "null instead of a message" })
+}
+
+const RECV: &str = "fi_recvmsg";
+const RECV_LIMIT: &str = "rx_attr.iov_limit";
+const SEND: &str = "fi_sendmsg";
+const SEND_LIMIT: &str = "tx_attr.iov_limit";
+
+unsafe extern "C" fn recv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    _src_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object; its memory, until the operation is complete.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(RECV, buf, len)?) };
+        Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
+    })
+}
+
+unsafe extern "C" fn recvv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    _src_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) =
+            unsafe { (object::<Ep, _>(RECV, ep)?, memory::pieces(RECV, RECV_LIMIT, iov, count, true)?) };
+        Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
+    })
+}
+
+/// What `fi_recvmsg` is to post.
+///
+/// # Errors
+/// -FI_EINVAL for null where there should be something.
+///
+/// # Safety
+/// The caller's message; its memory, until the operation is complete.
+pub(super) unsafe fn receive(msg: *const fi_msg, flags: u64) -> Result<Receive> {
+    // SAFETY: see above.
+    unsafe {
+        let msg = described(RECV, msg)?;
+        let buffers = memory::pieces(RECV, RECV_LIMIT, msg.msg_iov, msg.iov_count, true)?;
+        Ok(Receive { buffers, flags: OpFlags::from_bits_retain(flags), context: number(msg.context) })
+    }
+}
+
+unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, receive) = unsafe { (object::<Ep, _>(RECV, ep)?, receive(msg, flags)?) };
+        Ok(ep.ops().recv(receive)?)
+    })
+}
+
+/// Sends, with the endpoint's own flags.
+#[inline]
+fn post(ep: &Ep, buffers: Buffers, data: Option<u64>, context: *mut c_void) -> Result<()> {
+    Ok(ep.ops().send(Message { buffers, data, flags: ep.tx_flags(), context: number(context) })?)
+}
+
+unsafe extern "C" fn send(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    _dest_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object; its memory, until the operation is complete.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
+        post(ep, buffers, None, context)
+    })
+}
+
+unsafe extern "C" fn sendv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    _dest_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) =
+            unsafe { (object::<Ep, _>(SEND, ep)?, memory::pieces(SEND, SEND_LIMIT, iov, count, false)?) };
+        post(ep, buffers, None, context)
+    })
+}
+
+unsafe extern "C" fn senddata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    _dest_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
+        post(ep, buffers, Some(data), context)
+    })
+}
+
+unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, msg, buffers) = unsafe {
+            let msg = described(SEND, msg)?;
+            let buffers = memory::pieces(SEND, SEND_LIMIT, msg.msg_iov, msg.iov_count, false)?;
+            (object::<Ep, _>(SEND, ep)?, msg, buffers)
+        };
+        let flags = OpFlags::from_bits_retain(flags);
+        let data = flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(msg.data);
+        Ok(ep.ops().send(Message { buffers, data, flags, context: number(msg.context) })?)
+    })
+}
+
+unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, _dest_addr: fi_addr_t) -> isize {
+    status(|| {
+        // SAFETY: the caller's object and bytes.
+        let (ep, bytes) = unsafe { (object::<Ep, _>(SEND, ep)?, bytes(SEND, buf, len)?) };
+        ep.ops().inject(bytes, None)
+    })
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    _dest_addr: fi_addr_t,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object and bytes.
+        let (ep, bytes) = unsafe { (object::<Ep, _>(SEND, ep)?, bytes(SEND, buf, len)?) };
+        ep.ops().inject(bytes, Some(data))
+    })
+}

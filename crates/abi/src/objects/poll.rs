@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! The poll set (`fi_poll(3)`): which of its queues and counters have something to tell.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kofi_core::{Error, Result};
+
+use super::cntr::Cntr;
+use super::cq::Cq;
+use super::domain::Domain;
+use super::{Class, Object, absent, count, free, is, new_fid, object, place, status};
+use crate::sys::*;
+
+pub(super) struct Poll {
+    /// Open for as long as this is.
+    domain: *const Object<Domain>,
+    members: Mutex<Vec<Member>>,
+}
+
+/// It stays open for as long as it is in a poll set.
+#[derive(Clone, Copy)]
+enum Member {
+    Cq(*const Object<Cq>),
+    Cntr(*const Object<Cntr>),
+}
+
+impl Member {
+    /// # Safety
+    /// The caller's object.
+    unsafe fn of(call: &'static str, fid: *mut fid) -> Result<Self> {
+        // SAFETY: see above.
+        unsafe {
+            match is::<Cq>(fid) {
+                true => object::<Cq, _>(call, fid).map(|cq| Self::Cq(cq)),
+                false => object::<Cntr, _>(call, fid).map(|cntr| Self::Cntr(cntr)),
+            }
+        }
+    }
+
+    fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Cq(one), Self::Cq(two)) => ptr::eq(one, two),
+            (Self::Cntr(one), Self::Cntr(two)) => ptr::eq(one, two),
+            _ => false,
+        }
+    }
+
+    fn polls(&self) -> &AtomicUsize {
+        // SAFETY: it is open.
+        unsafe {
+            match self {
+                Self::Cq(cq) => &(&**cq).inner.polls,
+                Self::Cntr(cntr) => &(&**cntr).inner.polls,
+            }
+        }
+    }
+
+    /// What the application calls it, if it has something to tell.
+    fn ready(&self) -> Option<*mut c_void> {
+        // SAFETY: it is open.
+        unsafe {
+            match self {
+                Self::Cq(cq) => (**cq).ops().is_ready().then(|| (**cq).context()),
+                Self::Cntr(cntr) => (**cntr).ops().is_ready().then(|| (**cntr).context()),
+            }
+        }
+    }
+}
+
+impl Poll {
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// SAFETY: a `fid_poll` begins with a fid.
+unsafe impl Class for Poll {
+    type Public = fid_poll;
+    const CLASS: usize = FI_CLASS_POLL;
+    const NAME: &'static str = "poll set";
+
+    fn table() -> &'static fi_ops {
+        static TABLE: fi_ops = fi_ops { close: Some(close), ..absent::FID };
+        &TABLE
+    }
+}
+
+static OPS: fi_ops_poll = fi_ops_poll { size: size_of::<fi_ops_poll>(), poll, poll_add, poll_del };
+
+/// Refuses to close what poll sets look at.
+///
+/// # Errors
+/// -FI_EBUSY.
+pub(super) fn check_close(object: &'static str, polls: usize) -> Result<()> {
+    match polls {
+        0 => Ok(()),
+        _ => Err(Error::Busy { call: "fi_close", object, users: format!("{polls} poll sets") }),
+    }
+}
+
+pub(super) unsafe extern "C" fn poll_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_poll_attr,
+    set: *mut *mut fid_poll,
+) -> c_int {
+    const CALL: &str = "fi_poll_open";
+    status(|| {
+        // SAFETY: the caller's object, its attributes or null, and its place.
+        let (domain, attr, place) =
+            unsafe { (object::<Domain, _>(CALL, domain)?, attr.as_ref(), place(CALL, set)?) };
+        if let Some(attr) = attr.filter(|attr| attr.flags != 0) {
+            return Err(Error::BadFlags { call: CALL, found: attr.flags, allowed: 0 });
+        }
+        domain.polls.fetch_add(1, Ordering::Relaxed);
+        let public = fid_poll { fid: new_fid::<Poll>(ptr::null_mut()), ops: &OPS };
+        Object::give(place, domain.process, public, Poll { domain, members: Mutex::default() });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    const CALL: &str = "fi_close";
+    status(|| {
+        // SAFETY: the caller's object.
+        let set = unsafe { object::<Poll, _>(CALL, fid)? };
+        let members = set.members().len();
+        if members > 0 {
+            let users = format!("{members} queues or counters");
+            return Err(Error::Busy { call: CALL, object: Poll::NAME, users });
+        }
+        // SAFETY: a domain stays open while poll sets of it are; the caller gives this one up.
+        unsafe {
+            (&*set.domain).inner.polls.fetch_sub(1, Ordering::Relaxed);
+            free(set);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, most: c_int) -> c_int {
+    const CALL: &str = "fi_poll";
+    count(|| {
+        // SAFETY: the caller's object.
+        let set = unsafe { object::<Poll, _>(CALL, set)? };
+        let most = usize::try_from(most).ok().filter(|&most| most == 0 || !contexts.is_null());
+        let problem = "no array for contexts, or a negative length";
+        let most = most.ok_or(Error::Invalid { call: CALL, problem })?;
+        let members = set.members();
+        let mut count = 0;
+        for context in members.iter().filter_map(Member::ready).take(most) {
+            // SAFETY: the array has `most` places.
+            unsafe { contexts.add(count).write(context) };
+            count += 1;
+        }
+        Ok(count)
+    })
+}
+
+unsafe extern "C" fn poll_add(set: *mut fid_poll, fid: *mut fid, flags: u64) -> c_int {
+    const CALL: &str = "fi_poll_add";
+    status(|| {
+        // SAFETY: the caller's objects.
+        let (set, member) = unsafe { (object::<Poll, _>(CALL, set)?, Member::of(CALL, fid)?) };
+        if flags != 0 {
+            return Err(Error::BadFlags { call: CALL, found: flags, allowed: 0 });
+        }
+        let mut members = set.members();
+        if !members.iter().any(|known| known.is(member)) {
+            member.polls().fetch_add(1, Ordering::Relaxed);
+            members.push(member);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn poll_del(set: *mut fid_poll, fid: *mut fid, flags: u64) -> c_int {
+    const CALL: &str = "fi_poll_del";
+    status(|| {
+        // SAFETY: the caller's objects.
+        let (set, member) = unsafe { (object::<Poll, _>(CALL, set)?, Member::of(CALL, fid)?) };
+        if flags != 0 {
+            return Err(Error::BadFlags { call: CALL, found: flags, allowed: 0 });
+        }
+        let mut members = set.members();
+        let at = members.iter().position(|known| known.is(member));
+        let at = at.ok_or(Error::Invalid { call: CALL, problem: "it is not in this poll set" })?;
+        members.swap_remove(at);
+        member.polls().fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    })
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Remote memory access (`fi_rma(3)`).
+
+use core::ffi::c_void;
+
+use kofi::{Message, OpFlags, Receive, RmaIov};
+use kofi_core::Result;
+use smallvec::SmallVec;
+
+use super::ep::Ep;
+use super::msg::{described, number};
+use super::{bytes, memory, object, status};
+use crate::sys::*;
+
+pub(super) static OPS: fi_ops_rma = fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read,
+    readv,
+    readmsg,
+    write,
+    writev,
+    writemsg,
+    inject,
+    writedata,
+    injectdata,
+};
+
+const READ: &str = "fi_readmsg";
+const READ_LIMIT: &str = "rx_attr.iov_limit";
+const WRITE: &str = "fi_writemsg";
+const WRITE_LIMIT: &str = "tx_attr.iov_limit";
+const REMOTE_LIMIT: &str = "tx_attr.rma_iov_limit";
+
+/// The peer's memory.
+///
+/// # Errors
+/// -FI_EINVAL for null with a count, and for too many.
+///
+/// # Safety
+/// The caller's list.
+unsafe fn remote(call: &'static str, msg: &fi_msg_rma) -> Result<SmallVec<[RmaIov; 4]>> {
+    // SAFETY: see above.
+    let list = unsafe { memory::list(call, REMOTE_LIMIT, msg.rma_iov, msg.rma_iov_count)? };
+    Ok(list.iter().map(|iov| RmaIov { addr: iov.addr, len: iov.len as u64, key: iov.key }).collect())
+}
+
+unsafe extern "C" fn read(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    _src_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object; its memory, until the operation is complete.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(READ, buf, len)?) };
+        let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
+        Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
+    })
+}
+
+unsafe extern "C" fn readv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    _src_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) =
+            unsafe { (object::<Ep, _>(READ, ep)?, memory::pieces(READ, READ_LIMIT, iov, count, true)?) };
+        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+        let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
+        Ok(ep.ops().read(receive, &[remote])?)
+    })
+}
+
+unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, msg, buffers, remote) = unsafe {
+            let msg = described(READ, msg)?;
+            let buffers = memory::pieces(READ, READ_LIMIT, msg.msg_iov, msg.iov_count, true)?;
+            (object::<Ep, _>(READ, ep)?, msg, buffers, remote(READ, msg)?)
+        };
+        let flags = OpFlags::from_bits_retain(flags);
+        Ok(ep.ops().read(Receive { buffers, flags, context: number(msg.context) }, &remote)?)
+    })
+}
+
+unsafe extern "C" fn write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    _dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object; its memory, until the operation is complete.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
+        let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
+        Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
+    })
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    _dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) =
+            unsafe { (object::<Ep, _>(WRITE, ep)?, memory::pieces(WRITE, WRITE_LIMIT, iov, count, false)?) };
+        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+        let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
+        Ok(ep.ops().write(message, &[remote])?)
+    })
+}
+
+unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, msg, buffers, remote) = unsafe {
+            let msg = described(WRITE, msg)?;
+            let buffers = memory::pieces(WRITE, WRITE_LIMIT, msg.msg_iov, msg.iov_count, false)?;
+            (object::<Ep, _>(WRITE, ep)?, msg, buffers, remote(WRITE, msg)?)
+        };
+        let flags = OpFlags::from_bits_retain(flags);
+        let data = flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(msg.data);
+        Ok(ep.ops().write(Message { buffers, data, flags, context: number(msg.context) }, &remote)?)
+    })
+}
+
+unsafe extern "C" fn writedata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    _dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    status(|| {
+        // SAFETY: as above.
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
+        let message = Message { buffers, data: Some(data), flags: ep.tx_flags(), context: number(context) };
+        Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
+    })
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object and bytes.
+        let (ep, bytes) = unsafe { (object::<Ep, _>(WRITE, ep)?, bytes(WRITE, buf, len)?) };
+        ep.ops().inject_write(bytes, None, RmaIov { addr, len: len as u64, key })
+    })
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    _dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    status(|| {
+        // SAFETY: the caller's object and bytes.
+        let (ep, bytes) = unsafe { (object::<Ep, _>(WRITE, ep)?, bytes(WRITE, buf, len)?) };
+        ep.ops().inject_write(bytes, Some(data), RmaIov { addr, len: len as u64, key })
+    })
+}
