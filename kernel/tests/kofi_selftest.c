@@ -268,7 +268,8 @@ static int serve_connection(struct side *s, const char *command, struct kofi_inf
 				must(error);
 			} else {
 				error = post(s, kofi_recv, s->rx, BIG, 1);
-				if (error == -ESHUTDOWN && hostile)
+				/* Who has its answer may be gone before this completion is read. */
+				if (error == -ESHUTDOWN)
 					continue;
 				must(error);
 				if (closing && messages == 1) {
