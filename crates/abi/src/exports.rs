@@ -12,8 +12,11 @@ use kofi_core::{Errno, Version};
 
 use crate::boundary::boundary;
 use crate::layout::InfoLayout;
-use crate::sys::{fi_info, fi_log_level, fi_log_subsys, fi_param, fi_param_type, fi_provider, fi_type, fid};
-use crate::{getinfo, info, log, param, strerror, tostr};
+use crate::sys::{
+    fi_fabric_attr, fi_info, fi_log_level, fi_log_subsys, fi_param, fi_param_type, fi_provider, fi_type, fid,
+    fid_fabric,
+};
+use crate::{fabric, getinfo, info, log, param, strerror, tostr};
 
 /// `fi_getinfo` and `fi_dupinfo`, for programs whose structures have this layout.
 macro_rules! infos {
@@ -68,6 +71,55 @@ infos! {
 pub unsafe extern "C" fn fi_freeinfo(list: *mut fi_info) {
     // SAFETY: the caller's word.
     boundary(|| unsafe { info::free(list) });
+}
+
+/// `fi_fabric(3)`.
+///
+/// # Safety
+/// See the module.
+pub unsafe extern "C" fn fi_fabric_1_1(
+    attr: *mut fi_fabric_attr,
+    place: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's word.
+    boundary(|| unsafe { fabric::fabric(attr, &InfoLayout::FABRIC_1_1, place, context) })
+}
+
+/// `fi_fabric(3)`, for programs whose attributes do not say for which version of the interfaces they were built.
+///
+/// # Safety
+/// See the module.
+pub unsafe extern "C" fn fi_fabric_1_0(
+    attr: *mut fi_fabric_attr,
+    place: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's word.
+    boundary(|| unsafe { fabric::fabric(attr, &InfoLayout::FABRIC_1_0, place, context) })
+}
+
+/// `fi_fabric2` (`fi_fabric(3)`); there are no flags.
+///
+/// # Safety
+/// See the module.
+pub unsafe extern "C" fn fi_fabric2(
+    info: *mut fi_info,
+    place: *mut *mut fid_fabric,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    boundary(|| {
+        // SAFETY: the caller's word.
+        let attr = unsafe { info.as_ref() }.map(|info| info.fabric_attr);
+        match attr {
+            // SAFETY: the caller's word.
+            Some(attr) if flags == 0 => unsafe {
+                fabric::fabric(attr, &InfoLayout::FABRIC_1_10, place, context)
+            },
+            _ => -Errno::EINVAL.raw(),
+        }
+    })
 }
 
 /// `fi_version`: the newest version of the interfaces that can be asked for (`fi_getinfo(3)`).

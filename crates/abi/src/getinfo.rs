@@ -14,7 +14,9 @@ use crate::boundary::negative;
 use crate::face::face;
 use crate::filter::{Filter, prov_name_admits};
 use crate::layout::InfoLayout;
-use crate::sys::{FI_LOG_INFO, FI_LOG_WARN, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, fi_info};
+use crate::sys::{
+    FI_LOG_DEBUG, FI_LOG_INFO, FI_LOG_WARN, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, fi_info,
+};
 use crate::{heap, hints, info, log};
 
 /// The version of the interfaces: `fi_version`.
@@ -181,7 +183,7 @@ unsafe fn query(
     Ok((query, prov_name))
 }
 
-/// What matches, in order of preference; otherwise why nothing does. With `FI_LOG_LEVEL=info`, all refusals are told.
+/// What matches, in order of preference; otherwise why nothing does.
 fn matches(query: Query) -> Result<Vec<Info>> {
     let outcomes = explain(query)?;
     let mut refusals: Vec<String> = Vec::new();
@@ -198,7 +200,12 @@ fn matches(query: Query) -> Result<Vec<Info>> {
         }
     }
     match infos.is_empty() {
-        false => Ok(infos),
+        false => {
+            for refusal in refusals {
+                log::line(FI_LOG_DEBUG, FUNCTION, format_args!("{refusal}"));
+            }
+            Ok(infos)
+        }
         true if refusals.is_empty() => {
             Err(Error::NoMatch("no provider has an interface for these addresses".into()))
         }

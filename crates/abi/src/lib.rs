@@ -12,6 +12,7 @@
 pub mod address;
 pub mod boundary;
 pub mod exports;
+pub mod fabric;
 pub mod face;
 pub mod filter;
 pub mod getinfo;

@@ -7,6 +7,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::{self, Write as _};
+use core::panic::Location;
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -38,7 +39,7 @@ pub(crate) const SUBSYSTEMS: [&str; 10] =
     ["core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr"];
 
 /// Where lines go.
-enum Location {
+enum Output {
     Stderr,
     Stdout,
     File(File),
@@ -51,7 +52,7 @@ struct Log {
     subsystems: Filter,
     /// Milliseconds between lines that are not to come too often.
     interval: u64,
-    location: Location,
+    output: Output,
     start: Instant,
 }
 
@@ -73,7 +74,7 @@ impl Log {
             let word = word.trim().to_ascii_lowercase();
             LEVELS.iter().position(|level| *level == word).unwrap_or(0) as fi_log_level
         });
-        let (location, problem) = location();
+        let (output, problem) = output();
         let log = Self {
             level,
             providers: Filter::new(variable("FI_LOG_PROV").as_deref()),
@@ -81,7 +82,7 @@ impl Log {
             interval: variable("FI_LOG_INTERVAL")
                 .and_then(|millis| millis.trim().parse().ok())
                 .unwrap_or(2000),
-            location,
+            output,
             start: Instant::now(),
         };
         if let (Some(problem), true) = (problem, log.admits("core", FI_LOG_WARN, FI_LOG_CORE)) {
@@ -115,23 +116,23 @@ impl Log {
             "libfabric:{process}:{seconds}::{provider}:{subsys}:{function}():{line}<{level}> {text}{end}"
         );
         // There is nobody to tell that the log cannot be written.
-        let _ = match &self.location {
-            Location::Stderr => std::io::stderr().write_all(line.as_bytes()),
-            Location::Stdout => std::io::stdout().write_all(line.as_bytes()),
-            Location::File(file) => { file }.write_all(line.as_bytes()),
+        let _ = match &self.output {
+            Output::Stderr => std::io::stderr().write_all(line.as_bytes()),
+            Output::Stdout => std::io::stdout().write_all(line.as_bytes()),
+            Output::File(file) => { file }.write_all(line.as_bytes()),
         };
     }
 }
 
 /// `FI_LOG_LOCATION`, with what is wrong with it: `stderr`, `stdout`, a directory, or a file that is not there yet.
-fn location() -> (Location, Option<String>) {
+fn output() -> (Output, Option<String>) {
     let wanted = match variable("FI_LOG_LOCATION") {
-        None => return (Location::Stderr, None),
+        None => return (Output::Stderr, None),
         Some(wanted) => wanted,
     };
     match wanted.as_str() {
-        "" | "stderr" => return (Location::Stderr, None),
-        "stdout" => return (Location::Stdout, None),
+        "" | "stderr" => return (Output::Stderr, None),
+        "stdout" => return (Output::Stdout, None),
         _ => {}
     }
     let mut path = PathBuf::from(&wanted);
@@ -140,14 +141,14 @@ fn location() -> (Location, Option<String>) {
     }
     let mode = variable("FI_LOG_LOCATION_MODE").and_then(|mode| parse_int(&mode)).unwrap_or(0o600) as u32;
     match OpenOptions::new().append(true).create_new(true).mode(mode).open(&path) {
-        Ok(file) => (Location::File(file), None),
+        Ok(file) => (Output::File(file), None),
         Err(error) => {
             let problem = format!(
                 "FI_LOG_LOCATION={wanted}: {} cannot be made ({error}); logging to stderr. Name a file that is not \
                  there yet, or a directory",
                 path.display()
             );
-            (Location::Stderr, Some(problem))
+            (Output::Stderr, Some(problem))
         }
     }
 }
@@ -239,8 +240,9 @@ unsafe extern "C" {
 }
 
 /// Writes a line of ours, if it is let through.
+#[track_caller]
 pub(crate) fn line(level: fi_log_level, function: &CStr, text: fmt::Arguments<'_>) {
-    line_of(c"core", level, FI_LOG_CORE, function, 0, text);
+    line_of(c"core", level, FI_LOG_CORE, function, Location::caller().line(), text);
 }
 
 fn line_of(
@@ -248,7 +250,7 @@ fn line_of(
     level: fi_log_level,
     subsys: fi_log_subsys,
     function: &CStr,
-    line: c_int,
+    line: u32,
     text: fmt::Arguments<'_>,
 ) {
     // SAFETY: zeros and null pointers are a provider that can do nothing.
@@ -259,7 +261,7 @@ fn line_of(
         if (ops.enabled)(&provider, level, subsys, 0) != 0 {
             let mut text = text.to_string().replace('\0', "");
             text.push_str("\n\0");
-            (ops.log)(&provider, level, subsys, function.as_ptr(), line, text.as_ptr().cast());
+            (ops.log)(&provider, level, subsys, function.as_ptr(), line.cast_signed(), text.as_ptr().cast());
         }
     }
 }
@@ -325,7 +327,7 @@ impl Subscriber for Tracing {
             level_of(metadata.level()),
             subsys_of(metadata),
             CStr::from_bytes_until_nul(function.as_bytes()).unwrap_or_default(),
-            metadata.line().map_or(0, u32::cast_signed),
+            metadata.line().unwrap_or(0),
             format_args!("{message}{fields}"),
         );
     }

@@ -19,6 +19,10 @@ use crate::sys::*;
 /// Bytes that `fi_tostr` has room for.
 const STATIC_SIZE: usize = 8192;
 
+/// What `FI_TYPE_VERSION` is: the release of libfabric whose interfaces these are, since that is what is compared, and
+/// our own.
+const VERSION: &str = concat!("2.6.0 (kofi ", env!("CARGO_PKG_VERSION"), ")");
+
 /// `fi_tostr_r`: the text of `data`, which is of this type, as much of it as fits. Null when an argument is null or
 /// there is no room for anything.
 ///
@@ -85,7 +89,7 @@ unsafe fn text(data: *const c_void, kind: fi_type) -> String {
             FI_TYPE_AV_TYPE => AvType::from_raw(number()).to_string(),
             FI_TYPE_ATOMIC_TYPE => name(names::fi_datatype, number()),
             FI_TYPE_ATOMIC_OP => name(names::fi_op, number()),
-            FI_TYPE_VERSION => env!("CARGO_PKG_VERSION").into(),
+            FI_TYPE_VERSION => VERSION.into(),
             FI_TYPE_EQ_EVENT => name(EVENTS, number()),
             FI_TYPE_CQ_EVENT_FLAGS => list(bits(), CQ_FLAGS),
             FI_TYPE_MR_MODE => info::mr_mode(data.cast::<c_int>().read_unaligned()).to_string(),

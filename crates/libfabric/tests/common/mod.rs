@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+//! Where the library is that was just built, and what these tests need besides.
+#![allow(dead_code)]
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The library: cargo builds it before the tests of its package.
+pub(crate) fn library() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let directory = test.parent().unwrap();
+    let candidates = [directory.join("libfabric.so"), directory.parent().unwrap().join("libfabric.so")];
+    let built = candidates.into_iter().filter(|path| path.exists());
+    let age = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+    built.max_by_key(age).expect("cargo has built no libfabric.so beside its tests")
+}
+
+/// A directory with the library under the name by which programs load it; gone with the value.
+pub(crate) struct Installed(PathBuf);
+
+impl Installed {
+    pub(crate) fn new(name: &str) -> Self {
+        let directory = env::temp_dir().join(format!("kofi-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        symlink(library(), directory.join("libfabric.so.1")).unwrap();
+        Self(directory)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A program that loads the library from here, with none of OFI's variables set.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = clean(program);
+        command.env("LD_LIBRARY_PATH", &self.0);
+        command
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program without any of OFI's variables.
+pub(crate) fn clean(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("FI_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Whether a program is there. Where it is not, a test is skipped, unless `KOFI_INTEROP=require`.
+pub(crate) fn have(program: &str, package: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    let require = env::var_os("KOFI_INTEROP").is_some_and(|value| value == "require");
+    assert!(!require, "KOFI_INTEROP=require, but {program} is not there: install {package}");
+    println!("NOT TESTED: needs {program} ({package})");
+    false
+}
+
+pub(crate) fn run(command: &mut Command) -> Output {
+    let output = command.output();
+    output.unwrap_or_else(|error| panic!("{command:?} cannot be run: {error}"))
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
