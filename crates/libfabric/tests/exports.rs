@@ -2,6 +2,7 @@
 //! The library exports what libfabric does, in the same versions, and nothing else. A change of tools must not change
 //! that unseen: programs would not start.
 #![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 mod common;
 

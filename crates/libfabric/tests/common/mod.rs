@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Where the library is that was just built, and what these tests need besides.
-#![allow(dead_code)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "all of this is test code; each test uses a part"
+)]
 
 use std::env;
 use std::fs;
