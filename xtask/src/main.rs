@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod c_tests;
+mod fabtests;
 mod freestanding;
 mod fuzz;
 mod kernel;
@@ -33,6 +35,10 @@ enum Command {
     Test(test::Options),
     /// Run the simulator: the machine that also runs in kofi and in the kernel, over a network made from a seed
     Sim(sim::Options),
+    /// Run the C programs of tests/c over our libfabric.so.1, stock's, or any
+    CTests(c_tests::Options),
+    /// Run libfabric's own test programs (fetched, not part of kofi) over our libfabric.so.1, or stock's
+    Fabtests(fabtests::Options),
     /// Let libFuzzer look for bytes of a peer that break something
     Fuzz(fuzz::Options),
     /// Check waiting and waking against a model of threads and system calls, in many orders
@@ -55,6 +61,8 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(),
         Command::Test(options) => test::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::CTests(options) => c_tests::run(&options),
+        Command::Fabtests(options) => fabtests::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Shuttle(options) => shuttle::run(&options),
         Command::Sanitize => sanitize::run(),
