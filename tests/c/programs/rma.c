@@ -174,12 +174,12 @@ static void both(bool address)
 	REQUIRE(!pipe(pipes), "pipe");
 	snprintf(fd, sizeof(fd), "%d", pipes[1]);
 	pid_t pid = t_peer(30, address ? "address" : "offset", fd, NULL);
+	close(pipes[1]);
 	REQUIRE(read(pipes[0], service, sizeof(service)) == sizeof(service), "no target");
 	initiator(service, address);
 	int rc = t_wait(pid, 10000);
 	EXPECT(rc == 0, "the target ended with %d", rc);
 	close(pipes[0]);
-	close(pipes[1]);
 }
 
 int main(int argc, char **argv)
