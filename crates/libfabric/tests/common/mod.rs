@@ -12,15 +12,28 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
-/// The library: cargo builds it before the tests of its package.
+/// The library, built as these tests are: cargo builds no cdylib for the tests of its package.
 pub(crate) fn library() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let directory = test.parent().unwrap();
-    let candidates = [directory.join("libfabric.so"), directory.parent().unwrap().join("libfabric.so")];
-    let built = candidates.into_iter().filter(|path| path.exists());
-    let age = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
-    built.max_by_key(age).expect("cargo has built no libfabric.so beside its tests")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let test = env::current_exe().unwrap();
+            // target/debug/deps/test
+            let directory = test.parent().and_then(Path::parent).unwrap();
+            let profile = match directory.file_name().and_then(|name| name.to_str()) {
+                Some("debug") => "dev",
+                Some(profile) => profile,
+                None => panic!("{} is in no directory of cargo's", test.display()),
+            };
+            let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            build.args(["build", "--package", env!("CARGO_PKG_NAME"), "--profile", profile, "--target-dir"]);
+            let output = run(build.arg(directory.parent().unwrap()));
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            directory.join("libfabric.so")
+        })
+        .clone()
 }
 
 /// A directory with the library under the name by which programs load it; gone with the value.
