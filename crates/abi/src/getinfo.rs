@@ -21,6 +21,8 @@ use crate::{heap, hints, info, log};
 
 /// The version of the interfaces: `fi_version`.
 pub const VERSION: Version = kofi_core::offer::API;
+/// The version of the provider.
+pub const PROVIDER_VERSION: Version = kofi_core::offer::PROVIDER_VERSION;
 
 const FUNCTION: &CStr = c"fi_getinfo";
 
@@ -35,6 +37,10 @@ fn environment() -> &'static Environment {
     ENVIRONMENT.get_or_init(|| {
         log::subscribe();
         let text = |name| env::var(name).ok();
+        // A host sees to these itself.
+        if face().is_plugin {
+            return Environment { providers: Filter::default() };
+        }
         let providers = Filter::new(text("FI_PROVIDER").as_deref());
         for name in providers.unknown(&[face().provider]) {
             log::line(
@@ -107,7 +113,9 @@ pub unsafe fn getinfo(
         log::line(FI_LOG_INFO, FUNCTION, format_args!("provider {name} is left out by FI_PROVIDER"));
         return -Errno::ENODATA.raw();
     }
-    if let Some(wanted) = prov_name.as_deref().filter(|wanted| !prov_name_admits(wanted, name)) {
+    // A host asks those that it wants, by names that are its own business.
+    let wanted = prov_name.as_deref().filter(|_| !face().is_plugin);
+    if let Some(wanted) = wanted.filter(|wanted| !prov_name_admits(wanted, name)) {
         log::line(
             FI_LOG_INFO,
             FUNCTION,
@@ -216,8 +224,8 @@ fn matches(query: Query) -> Result<Vec<Info>> {
 /// The entry of the provider that `FI_PROV_ATTR_ONLY` asks for.
 fn provider() -> Info {
     let mut info = Info::default();
-    info.fabric_attr.prov_name = face().provider.into();
-    info.fabric_attr.prov_version = kofi_core::offer::PROVIDER_VERSION;
+    info.fabric_attr.prov_name = kofi_core::offer::NAME.into();
+    info.fabric_attr.prov_version = PROVIDER_VERSION;
     info
 }
 
@@ -238,6 +246,12 @@ unsafe fn put(list: *mut *mut fi_info, infos: impl IntoIterator<Item = Info>) ->
         };
         // SAFETY: the caller's place, or a block that was made here.
         unsafe {
+            if face().is_plugin {
+                // fi_provider(3): the host puts its name for the provider there itself.
+                let attr = (*block.as_ptr()).fabric_attr;
+                heap::free((*attr).prov_name);
+                (*attr).prov_name = ptr::null_mut();
+            }
             tail.write(block.as_ptr());
             tail = &raw mut (*block.as_ptr()).next;
         }

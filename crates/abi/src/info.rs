@@ -253,10 +253,9 @@ pub fn write(info: &Info) -> Option<NonNull<fi_info>> {
     let blocks = Blocks::new();
     let address = |address: &Option<Address>| address.as_ref().map(address::bytes).unwrap_or_default();
     let (src_addr, dest_addr) = (address(&info.src_addr), address(&info.dest_addr));
-    // fi_provider(3): a library that loads providers puts its name of them there itself.
-    let prov_name = match face().is_plugin {
-        true => ptr::null_mut(),
-        false => blocks.text(&fabric_attr.prov_name),
+    let prov_name = match fabric_attr.prov_name == kofi_core::offer::NAME {
+        true => face().provider,
+        false => &fabric_attr.prov_name,
     };
     let tx_attr = blocks.value(fi_tx_attr {
         caps: tx_attr.caps.bits(),
@@ -333,7 +332,7 @@ pub fn write(info: &Info) -> Option<NonNull<fi_info>> {
     let fabric_attr = blocks.value(fi_fabric_attr {
         fabric: ptr::null_mut(),
         name: blocks.text(&fabric_attr.name),
-        prov_name,
+        prov_name: blocks.text(prov_name),
         prov_version: fabric_attr.prov_version.raw(),
         api_version: fabric_attr.api_version.raw(),
     });

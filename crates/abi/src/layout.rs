@@ -4,6 +4,8 @@
 //! Structures only ever grow at their end. A program gives those of its own time, so nothing may be read, and in
 //! entries that it provides nothing written, beyond the size that they had then.
 
+use kofi_core::Version;
+
 /// Sizes of `fi_info` and its attributes, bytes, for one version node of the library's symbols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoLayout {
@@ -39,4 +41,18 @@ impl InfoLayout {
     pub const FABRIC_1_9: Self = Self { domain_attr: 224, ..Self::FABRIC_1_8 };
     /// `FABRIC_1.10`, the newest.
     pub const FABRIC_1_10: Self = Self { domain_attr: 232, ep_attr: 104, ..Self::FABRIC_1_9 };
+
+    /// That of a release, by what its `fi_version` says. The newest says the same as the one before it, and is taken
+    /// for that.
+    pub fn of_release(version: Version) -> Self {
+        match (version.major, version.minor) {
+            (1, ..5) => Self::FABRIC_1_0,
+            (1, 5..7) => Self::FABRIC_1_1,
+            (1, 7..9) => Self::FABRIC_1_2,
+            (1, 9..20) => Self::FABRIC_1_3,
+            (1, _) => Self::FABRIC_1_7,
+            (2, ..5) => Self::FABRIC_1_8,
+            _ => Self::FABRIC_1_9,
+        }
+    }
 }

@@ -26,3 +26,5 @@ pub mod param;
 pub mod strerror;
 pub mod sys;
 pub mod tostr;
+
+pub use kofi_core::Version;

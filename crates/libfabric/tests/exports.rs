@@ -9,16 +9,11 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{clean, have, library, run, text};
+use common::{clean, have, library, run, symbols, text};
 
 /// `name@version` and `name@@version` of all that a library defines.
 fn exports(library: &Path) -> BTreeSet<String> {
-    let output = run(clean("readelf").args(["--dyn-syms", "--wide"]).arg(library));
-    let output = text(&output.stdout);
-    let symbols = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    // Number, value, size, type, binding, visibility, section, name.
-    let defined = symbols.filter(|words| words.len() >= 8 && words[0].ends_with(':') && words[6] != "UND");
-    defined.map(|words| words[7].to_owned()).collect()
+    symbols(library).0.into_iter().collect()
 }
 
 /// The version nodes that a library defines, in order.

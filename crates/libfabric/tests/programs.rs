@@ -7,20 +7,10 @@
 mod common;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 use common::{Installed, clean, have, run, text};
-
-/// A run that is not done by then hangs.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// Both sides of a ping-pong keep a processor busy: pairs that run at once would wait for each other.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn fi_info(installed: &Installed, arguments: &[&str]) -> Output {
     run(installed.command("fi_info").args(arguments))
@@ -222,65 +212,12 @@ fn functions_print_what_stocks_do() {
     assert_eq!(ours.len(), stock.len());
 }
 
-/// A side of a ping-pong that does not outlive the test.
-struct Side(Child);
-
-impl Drop for Side {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Side {
-    fn start(command: &mut Command) -> Self {
-        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Its exit status and what it has printed, once it has ended.
-    fn end(&mut self) -> (Option<i32>, String) {
-        let start = Instant::now();
-        let status = loop {
-            match self.0.try_wait().unwrap() {
-                Some(status) => break status.code(),
-                None if start.elapsed() > LIMIT => {
-                    self.0.kill().unwrap();
-                    break None;
-                }
-                None => thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        let mut output = std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap();
-        output += &std::io::read_to_string(self.0.stderr.take().unwrap()).unwrap();
-        (status, output)
-    }
-}
-
-/// `fi_pingpong` with data checks between two programs, each on its library.
+/// `fi_pingpong` between two programs, each on its library.
 fn ping_pong(server: fn(&Installed) -> Command, client: fn(&Installed) -> Command, name: &str) {
-    if !have("fi_pingpong", "libfabric-bin") {
-        return;
+    if have("fi_pingpong", "libfabric-bin") {
+        let ours = Installed::new(name);
+        common::ping_pong(|| server(&ours), || client(&ours), &["-p", "tcp", "-e", "msg"]);
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let ours = Installed::new(name);
-    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port().to_string();
-    let common = ["-p", "tcp", "-e", "msg", "-c", "-I", "10"];
-    let mut server = Side::start(server(&ours).args(common).args(["-B", &port]));
-    let start = Instant::now();
-    loop {
-        let (status, output) = Side::start(client(&ours).args(common).args(["-P", &port, "127.0.0.1"])).end();
-        if status == Some(0) {
-            // A line for each size.
-            assert!(output.lines().count() > 5, "{output}");
-            break;
-        }
-        // It was there before the server was, and failed to connect.
-        assert!(server.0.try_wait().unwrap().is_none(), "client: {output}server: {}", server.end().1);
-        assert!(start.elapsed() < LIMIT, "{output}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    let (status, output) = server.end();
-    assert_eq!(status, Some(0), "{output}");
 }
 
 fn on_ours(ours: &Installed) -> Command {
