@@ -131,7 +131,7 @@ impl Case {
     pub(super) fn ways(&self, stack: Stack) -> Vec<Variant> {
         match stack {
             Stack::Plain => self.variants.clone(),
-            Stack::Kofi | Stack::Stock => {
+            Stack::Kofi | Stack::Stock | Stack::Library => {
                 self.waits.iter().map(|&wait| Variant { wait, ..Variant::default() }).collect()
             }
         }

@@ -5,12 +5,12 @@
 //! turns, so that a noisy machine harms all alike, and what counts are ratios within a round.
 
 mod cases;
+mod library;
 mod ours;
 mod plain;
 mod plot;
 mod report;
 mod run;
-mod stock;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::failure::{Failure, Result};
 use cases::{Better, Case, Effort, Group, Metric};
+use library::Library;
 use report::{Report, Row, Series};
 use run::{Programs, Stack};
-use stock::Stock;
 use worker::{Spec, Variant};
 
 /// Measure kofi beside plain sockets and stock libfabric
@@ -40,6 +40,7 @@ Examples:
   kofi bench --quick --json               one JSON object
   kofi bench --svg bench.svg              also draw latency and bandwidth by size
   kofi bench --stock-lib ./libfabric.so.1 beside this build of libfabric
+  kofi bench --library ./libfabric.so.1   this libfabric, too: ours, by the C interface, say
 
 Exit codes: 0 done, 1 failure at run time (stderr says what), 2 wrong usage.")]
 pub(crate) struct Options {
@@ -61,6 +62,9 @@ pub(crate) struct Options {
     /// Do not compare with stock libfabric
     #[arg(long, conflicts_with = "stock_lib")]
     no_stock: bool,
+    /// Measure this libfabric, too, by the program that measures the stock one
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
     /// Be one side of a run
     #[arg(long, hide = true, num_args = 1..)]
     worker: Vec<String>,
@@ -81,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let mut notes = Vec::new();
     let stock = match (options.no_stock, &options.stock_lib) {
         (true, _) => None,
-        (false, library) => match Stock::compile(library.as_deref()) {
+        (false, library) => match Library::compile("stock", library.as_deref()) {
             Ok(stock) => Some(stock),
             // Who names a library wants to see it.
             Err(why) if library.is_some() => return Err(Failure::Run(format!("--stock-lib: {why}"))),
@@ -91,6 +95,8 @@ pub(crate) fn run(options: &Options) -> Result {
             }
         },
     };
+    let library = options.library.as_deref().map(|path| Library::compile("library", Some(path)));
+    let library = library.transpose().map_err(|why| Failure::Run(format!("--library: {why}")))?;
     let kofi = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let cpus = processors();
     if cpus.is_none() {
@@ -99,13 +105,14 @@ pub(crate) fn run(options: &Options) -> Result {
     if cfg!(debug_assertions) {
         notes.push("this kofi was built without optimization: use cargo run --release".into());
     }
-    let programs = Programs { kofi, stock: stock.as_ref().map(Stock::program), cpus };
+    let program = |library: &Option<Library>| library.as_ref().map(Library::program);
+    let programs = Programs { kofi, stock: program(&stock), library: program(&library), cpus };
     let effort = Effort::new(options.quick, descriptors());
     let cases = effort.cases(&groups);
     let rows = Bench {
         programs: &programs,
         trials: effort.trials,
-        bar: bar(&cases, effort.trials, stock.is_some()),
+        bar: bar(&cases, effort.trials, &programs),
         notes: &mut notes,
     }
     .run(&cases)?;
@@ -114,6 +121,7 @@ pub(crate) fn run(options: &Options) -> Result {
         notes,
         quick: options.quick,
         stock: stock.as_ref().map(|stock| stock.version.clone()),
+        library: library.as_ref().map(|library| library.version.clone()),
         cpus,
     };
     if options.json {
@@ -143,12 +151,10 @@ fn descriptors() -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-fn bar(cases: &[Case], trials: usize, stock: bool) -> ProgressBar {
-    let stacks = if stock { 3 } else { 2 };
+fn bar(cases: &[Case], trials: usize, programs: &Programs) -> ProgressBar {
     let trials = |ways: usize| if ways > 1 { ways * trials } else { 0 };
-    let stacks = Stack::ALL.iter().take(stacks);
     let runs = |case: &Case| {
-        stacks.clone().map(|stack| case.rounds + trials(case.ways(*stack).len())).sum::<usize>()
+        programs.stacks().map(|stack| case.rounds + trials(case.ways(stack).len())).sum::<usize>()
     };
     let runs: usize = cases.iter().map(runs).sum();
     // Nothing is drawn where stderr is no terminal.
@@ -179,9 +185,8 @@ impl Bench<'_> {
 
     /// All rounds of a case.
     fn case(&mut self, case: &Case) -> Result<Vec<Row>> {
-        let mut stacks: Vec<_> = Stack::ALL.to_vec();
-        stacks.retain(|stack| *stack != Stack::Stock || self.programs.stock.is_some());
-        let mut best = [Variant::default(); 3];
+        let mut stacks: Vec<_> = self.programs.stacks().collect();
+        let mut best = [Variant::default(); Stack::COUNT];
         for (best, stack) in best.iter_mut().zip(Stack::ALL) {
             if stacks.contains(&stack) {
                 *best = self.best_variant(case, stack)?;
@@ -194,18 +199,18 @@ impl Bench<'_> {
         let mut found = Found::default();
         for _ in 0..case.rounds {
             // One that fails is left out from then on.
-            let mut failed = None;
+            let mut failed = Vec::new();
             for &stack in &stacks {
                 match self.numbers(case, stack, &spec(stack)) {
                     Ok(numbers) => found.add(stack, numbers),
-                    Err(why) if stack == Stack::Stock => failed = Some(why),
+                    Err(why) if stack.is_foreign() => failed.push((stack, why)),
                     Err(why) => return Err(Failure::Run(format!("{}: {}: {why}", case.name, stack.name()))),
                 }
             }
-            if let Some(why) = failed {
-                self.notes.push(format!("{:?}, {}: stock: {why}", case.group, case.name));
-                stacks.retain(|stack| *stack != Stack::Stock);
-                found.forget(Stack::Stock);
+            for (stack, why) in failed {
+                self.notes.push(format!("{:?}, {}: {}: {why}", case.group, case.name, stack.name()));
+                stacks.retain(|other| *other != stack);
+                found.forget(stack);
             }
             // Who comes first has no advantage of it.
             stacks.rotate_left(1);
@@ -236,7 +241,7 @@ impl Bench<'_> {
                 let numbers = match numbers {
                     Ok(numbers) => numbers,
                     // It will be said in the first round.
-                    Err(_) if stack == Stack::Stock => continue,
+                    Err(_) if stack.is_foreign() => continue,
                     Err(why) => {
                         return Err(Failure::Run(format!(
                             "{}: {}, {variant}: {why}",
@@ -288,7 +293,7 @@ impl Bench<'_> {
 
 /// The numbers of a case, in the order that they were found.
 #[derive(Default)]
-struct Found(Vec<(Metric, [Vec<f64>; 3])>);
+struct Found(Vec<(Metric, [Vec<f64>; Stack::COUNT])>);
 
 impl Found {
     fn place(stack: Stack) -> usize {
@@ -296,6 +301,7 @@ impl Found {
             Stack::Kofi => 0,
             Stack::Plain => 1,
             Stack::Stock => 2,
+            Stack::Library => 3,
         }
     }
 
@@ -323,7 +329,7 @@ impl Found {
         }
     }
 
-    fn rows(self, case: &Case, ways: [Variant; 3]) -> Vec<Row> {
+    fn rows(self, case: &Case, ways: [Variant; Stack::COUNT]) -> Vec<Row> {
         let rows = self.0.into_iter().map(|(metric, stacks)| Row {
             group: case.group,
             case: case.name.clone(),

@@ -71,7 +71,7 @@ fn chart(area: &Area<'_>, rows: &[&Row], title: &str) -> Result<(), String> {
         .light_line_style(BLACK.mix(0.05))
         .draw()
         .map_err(|error| said(&error))?;
-    for (stack, colour) in Stack::ALL.into_iter().zip([RED, BLUE, BLACK]) {
+    for (stack, colour) in Stack::ALL.into_iter().zip([RED, BLUE, BLACK, GREEN]) {
         let points = line(stack);
         if points.is_empty() {
             continue;

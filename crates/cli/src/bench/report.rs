@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Results: for people, and as JSON.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde::Serialize;
@@ -48,9 +49,9 @@ pub(super) struct Row {
     pub(super) size: usize,
     pub(super) metric: Metric,
     /// In the order of [`Stack::ALL`].
-    pub(super) values: [Option<Series>; 3],
+    pub(super) values: [Option<Series>; Stack::COUNT],
     /// How each was used.
-    pub(super) ways: [String; 3],
+    pub(super) ways: [String; Stack::COUNT],
 }
 
 impl Row {
@@ -59,8 +60,8 @@ impl Row {
         self.values.get(at)?.as_ref()
     }
 
-    fn ratio(&self, to: Stack) -> Option<Series> {
-        self.of(Stack::Kofi)?.over(self.of(to)?)
+    fn ratio(&self, of: Stack, to: Stack) -> Option<Series> {
+        self.of(of)?.over(self.of(to)?)
     }
 }
 
@@ -72,10 +73,19 @@ pub(super) struct Report {
     pub(super) quick: bool,
     /// The version of stock libfabric.
     pub(super) stock: Option<String>,
+    /// That of the library that `--library` names.
+    pub(super) library: Option<String>,
     pub(super) cpus: Option<[usize; 2]>,
 }
 
 const LABEL: usize = 33;
+/// What is compared; the last two where there is a library.
+const RATIOS: [(Stack, Stack); 4] = [
+    (Stack::Kofi, Stack::Plain),
+    (Stack::Kofi, Stack::Stock),
+    (Stack::Library, Stack::Kofi),
+    (Stack::Library, Stack::Stock),
+];
 
 impl Report {
     pub(super) fn json(&self) -> Result {
@@ -92,9 +102,12 @@ impl Report {
                     "kofi": row.of(Stack::Kofi),
                     "plain": row.of(Stack::Plain),
                     "stock": row.of(Stack::Stock),
-                    "ways": { "kofi": row.ways[0], "plain": row.ways[1], "stock": row.ways[2] },
-                    "kofi/plain": row.ratio(Stack::Plain),
-                    "kofi/stock": row.ratio(Stack::Stock),
+                    "library": row.of(Stack::Library),
+                    "ways": Stack::ALL.iter().zip(&row.ways).map(|(stack, way)| (stack.name(), way)).collect::<BTreeMap<_, _>>(),
+                    "kofi/plain": row.ratio(Stack::Kofi, Stack::Plain),
+                    "kofi/stock": row.ratio(Stack::Kofi, Stack::Stock),
+                    "library/kofi": row.ratio(Stack::Library, Stack::Kofi),
+                    "library/stock": row.ratio(Stack::Library, Stack::Stock),
                 })
             })
             .collect();
@@ -102,6 +115,7 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"),
             "quick": self.quick,
             "stock_version": self.stock,
+            "library_version": self.library,
             "processors": self.cpus,
             "rows": rows,
             "notes": self.notes,
@@ -112,21 +126,36 @@ impl Report {
     pub(super) fn text(&self) -> Result {
         let mut out = anstream::stdout().lock();
         let mut group = None;
+        let mut stacks = Stack::ALL.to_vec();
+        stacks.retain(|stack| *stack != Stack::Library || self.library.is_some());
+        let ratios = match self.library {
+            None => &RATIOS[..2],
+            Some(_) => &RATIOS[..],
+        };
         for row in &self.rows {
             if group.replace(row.group) != Some(row.group) {
                 let bold = anstyle::Style::new().bold();
                 writeln!(out, "\n{bold}{}{bold:#}", row.group.title())?;
-                write!(out, "{:<LABEL$}{:>10}{:>10}{:>10}", "", "kofi", "plain", "stock")?;
-                writeln!(out, "  {:<22}{:<22}better", "kofi/plain", "kofi/stock")?;
+                write!(out, "{:<LABEL$}", "")?;
+                for stack in &stacks {
+                    write!(out, "{:>10}", stack.name())?;
+                }
+                write!(out, "  ")?;
+                for (of, to) in ratios {
+                    write!(out, "{:<22}", format!("{}/{}", of.name(), to.name()))?;
+                }
+                writeln!(out, "better")?;
             }
             let unit = format!("{} {}, {}", row.case, row.metric.name, row.metric.unit);
             write!(out, "{unit:<LABEL$}")?;
-            for stack in Stack::ALL {
+            for &stack in &stacks {
                 let text = row.of(stack).map_or_else(|| "-".into(), |series| number(series.median));
                 write!(out, "{text:>10}")?;
             }
-            write!(out, "  {:<22}", ratio(row.ratio(Stack::Plain)))?;
-            write!(out, "{:<22}", ratio(row.ratio(Stack::Stock)))?;
+            write!(out, "  ")?;
+            for &(of, to) in ratios {
+                write!(out, "{:<22}", ratio(row.ratio(of, to)))?;
+            }
             let better = match row.metric.better {
                 Better::Lower => "lower",
                 Better::Higher => "higher",
@@ -137,12 +166,16 @@ impl Report {
             Some(version) => format!("stock: libfabric {version}, provider tcp. "),
             None => String::new(),
         };
+        let library = match &self.library {
+            Some(version) => format!("library: it says libfabric {version}. "),
+            None => String::new(),
+        };
         writeln!(
             out,
-            "\nplain: TCP sockets without a fabric, the same bytes and round trips. {stock}Of several ways to use each (polling,\n\
+            "\nplain: TCP sockets without a fabric, the same bytes and round trips. {stock}{library}Of several ways to use each (polling,\n\
              blocking; for plain also epoll, and sizes of calls) the best one counts, as tried before.\n\
              Both sides are processes on this host; the stacks take turns. Numbers are medians of all rounds. A ratio\n\
-             is the median of the rounds' ratios (least..most): below 1, kofi has less of it than the other."
+             is the median of the rounds' ratios (least..most): below 1, the first has less of it than the other."
         )?;
         for note in &self.notes {
             writeln!(out, "note: {note}")?;

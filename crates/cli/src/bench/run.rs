@@ -19,20 +19,31 @@ const CONNECTION: Duration = Duration::from_millis(10);
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stack {
+    /// The Rust interface.
     Kofi,
     Plain,
+    /// The libfabric to compare with, through its C interface.
     Stock,
+    /// Another libfabric, driven by the same program.
+    Library,
 }
 
 impl Stack {
-    pub(super) const ALL: [Self; 3] = [Self::Kofi, Self::Plain, Self::Stock];
+    pub(super) const ALL: [Self; Self::COUNT] = [Self::Kofi, Self::Plain, Self::Stock, Self::Library];
+    pub(super) const COUNT: usize = 4;
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Kofi => "kofi",
             Self::Plain => "plain",
             Self::Stock => "stock",
+            Self::Library => "library",
         }
+    }
+
+    /// Whether it may fail, and is left out then.
+    pub(super) fn is_foreign(self) -> bool {
+        matches!(self, Self::Stock | Self::Library)
     }
 }
 
@@ -40,6 +51,7 @@ impl Stack {
 pub(super) struct Programs {
     pub(super) kofi: PathBuf,
     pub(super) stock: Option<PathBuf>,
+    pub(super) library: Option<PathBuf>,
     /// Processors for the server and the client, where there are two.
     pub(super) cpus: Option<[usize; 2]>,
 }
@@ -61,10 +73,20 @@ struct Side {
 }
 
 impl Programs {
+    /// The stacks that can be measured.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = Stack> {
+        Stack::ALL.into_iter().filter(|stack| match stack {
+            Stack::Kofi | Stack::Plain => true,
+            Stack::Stock => self.stock.is_some(),
+            Stack::Library => self.library.is_some(),
+        })
+    }
+
     fn command(&self, stack: Stack, counts: Option<&Path>) -> Result<Command, String> {
         let program = match stack {
             Stack::Kofi | Stack::Plain => &self.kofi,
             Stack::Stock => self.stock.as_ref().ok_or("stock libfabric is not available")?,
+            Stack::Library => self.library.as_ref().ok_or("no --library is given")?,
         };
         let mut command = match counts {
             None => Command::new(program),
@@ -75,7 +97,7 @@ impl Programs {
                 command
             }
         };
-        if stack != Stack::Stock {
+        if !stack.is_foreign() {
             command.args(["bench", "--worker", stack.name()]);
         }
         Ok(command)

@@ -2,7 +2,7 @@
 //! One side of one run, in a process of its own: what it is told, and what it tells.
 //!
 //! A server says `port N` on a line of its own once it listens. Each side says its results as one
-//! JSON object a line. `stock.c` is told and tells the same.
+//! JSON object a line. `library.c` is told and tells the same.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* One side of one run over stock libfabric, by its public interface only: told as worker.rs says, and telling the
+/* One side of one run over a libfabric, by its public interface only: told as worker.rs says, and telling the
  * same. Compiled by `kofi bench` when it runs. */
 #define _GNU_SOURCE
 #include <inttypes.h>
