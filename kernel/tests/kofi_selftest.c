@@ -230,7 +230,7 @@ static int serve_connection(struct side *s, const char *command, struct kofi_inf
 	struct kofi_event event;
 	struct kofi_cq_error failure;
 	struct region region;
-	int error, messages = 0;
+	int error, result, messages = 0;
 	ssize_t got;
 	u8 byte;
 
@@ -262,16 +262,14 @@ static int serve_connection(struct side *s, const char *command, struct kofi_inf
 			if (entry.flags & KOFI_RECV) {
 				messages++;
 				memcpy(s->tx, s->rx, entry.len);
-				error = post(s, kofi_send, s->tx, entry.len, 2);
-				if (error == -ESHUTDOWN && hostile)
-					continue;
-				must(error);
+				result = post(s, kofi_send, s->tx, entry.len, 2);
+				if (result != -ESHUTDOWN || !hostile)
+					must(result);
 			} else {
-				error = post(s, kofi_recv, s->rx, BIG, 1);
 				/* Who has its answer may be gone before this completion is read. */
-				if (error == -ESHUTDOWN)
-					continue;
-				must(error);
+				result = post(s, kofi_recv, s->rx, BIG, 1);
+				if (result != -ESHUTDOWN)
+					must(result);
 				if (closing && messages == 1) {
 					closing = false;
 					must(kofi_ep_shutdown(s->ep, 0));
