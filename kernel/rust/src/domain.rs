@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The domain (`fi_domain(3)`): a loop around [`kofi_core::Domain`], driven by work in a workqueue.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -49,7 +50,8 @@ pub(crate) struct Domain {
     pump: Pump,
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) mr_mode: MrMode,
-    state: Mutex<State>,
+    /// Apart: it is too large to be handed around on the stack.
+    state: Mutex<Box<State>>,
     _child: Child,
     _counted: Counted,
 }
@@ -147,7 +149,6 @@ fn grow<T>(table: &mut Vec<T>, index: usize, what: &'static str, empty: impl FnM
 impl Domain {
     #[inline(never)]
     fn open(fabric: &Arc<Fabric>, info: &c::Info) -> Result<Arc<Self>> {
-        const NO_MEMORY: Error = Error::NoMemory("a domain");
         let provider = c::text(&info.fabric.prov_name);
         if !provider.is_empty() && provider != offer::NAME {
             return Err(system("fi_domain", Errno::ENODEV));
@@ -157,34 +158,12 @@ impl Domain {
             // fi_mr(3): "equivalent to requiring … FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, and FI_MR_PROV_KEY".
             mr_mode |= MrMode::VIRT_ADDR | MrMode::PROV_KEY;
         }
-        let (mut scratch, mut pieces, mut lingering) = (Vec::new(), Vec::new(), VecDeque::new());
-        scratch.try_reserve_exact(SCRATCH).map_err(|_| NO_MEMORY)?;
-        scratch.resize(SCRATCH, 0);
-        pieces.try_reserve_exact(MAX_PIECES).map_err(|_| NO_MEMORY)?;
-        lingering.try_reserve_exact(MAX_LINGERING).map_err(|_| NO_MEMORY)?;
-        let state = State {
-            machine: Machine::new(fabric::limits()).with_mr_mode(mr_mode),
-            connections: Vec::new(),
-            memory: Vec::new(),
-            most_ops: 0,
-            regions: Vec::new(),
-            queues: Vec::new(),
-            ready: VecDeque::new(),
-            scratch,
-            pieces,
-            plan: WritePlan::new(SEGMENTS)?,
-            lingering,
-            asked: false,
-            check: None,
-            alarm: None,
-            spare: Pieces::default(),
-        };
         let domain = c::share(
             Self {
                 pump: Pump::new::<Self>()?,
                 fabric: fabric.clone(),
                 mr_mode,
-                state: Mutex::new(LockClass::Domain, state)?,
+                state: Mutex::new(LockClass::Domain, State::new(mr_mode)?)?,
                 _child: fabric.child(|children| &mut children.domains),
                 _counted: Counted::new(Class::Domain),
             },
@@ -237,7 +216,7 @@ impl Drop for Domain {
 
 /// The domain's state, and what drives it.
 pub(crate) struct Locked<'a> {
-    pub(crate) state: Guard<'a, State>,
+    pub(crate) state: Guard<'a, Box<State>>,
     pump: &'a Pump,
 }
 
@@ -463,7 +442,7 @@ impl Locked<'_> {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(crate) fn flush(&mut self, ep: EpId) {
-        let State { machine, connections, memory, regions, plan, pieces, asked, .. } = &mut *self.state;
+        let State { machine, connections, memory, regions, plan, pieces, asked, .. } = &mut **self.state;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
@@ -590,7 +569,7 @@ impl Locked<'_> {
             self.machine.out_of_memory(ep);
             return 0;
         }
-        let State { machine, connections, memory, regions, pieces, scratch, .. } = &mut *self.state;
+        let State { machine, connections, memory, regions, pieces, scratch, .. } = &mut **self.state;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
         let Some(socket) = &connection.socket else {
             connection.readable = false;
@@ -697,7 +676,7 @@ impl Locked<'_> {
             if !self.split() {
                 self.machine.out_of_memory(ep);
             }
-            let State { machine, memory, regions, .. } = &mut *self.state;
+            let State { machine, memory, regions, .. } = &mut **self.state;
             match machine.poll_kept(ep) {
                 Some((place, bytes)) => {
                     if let Some(found) = memory_of(memory, regions, place.memory) {
@@ -734,7 +713,7 @@ impl Locked<'_> {
     /// Does what the machine has to say after an endpoint was dealt with.
     pub(crate) fn settle_endpoint(&mut self, ep: EpId) {
         self.settle();
-        let State { machine, connections, .. } = &mut *self.state;
+        let State { machine, connections, .. } = &mut **self.state;
         if let Some(Some(connection)) = connections.get(ep.index()) {
             connection.cqs.iter().flatten().for_each(|cq| cq.notify(machine));
             connection.cntrs.iter().flatten().for_each(|cntr| cntr.notify());
@@ -755,7 +734,7 @@ impl Locked<'_> {
                     Some(socket) => socket.close(readable),
                     None => {}
                 }
-                let State { machine, connections, .. } = &mut *self.state;
+                let State { machine, connections, .. } = &mut **self.state;
                 if let Some(Some(connection)) = connections.get(ep.index()) {
                     connection.cqs.iter().flatten().for_each(|cq| cq.notify(machine));
                     connection.cntrs.iter().flatten().for_each(|cntr| cntr.notify());
@@ -793,6 +772,34 @@ impl Locked<'_> {
 }
 
 impl State {
+    #[inline(never)]
+    fn new(mr_mode: MrMode) -> Result<Box<Self>> {
+        const NO_MEMORY: Error = Error::NoMemory("a domain");
+        let (mut scratch, mut pieces, mut lingering) = (Vec::new(), Vec::new(), VecDeque::new());
+        scratch.try_reserve_exact(SCRATCH).map_err(|_| NO_MEMORY)?;
+        scratch.resize(SCRATCH, 0);
+        pieces.try_reserve_exact(MAX_PIECES).map_err(|_| NO_MEMORY)?;
+        lingering.try_reserve_exact(MAX_LINGERING).map_err(|_| NO_MEMORY)?;
+        let state = Self {
+            machine: Machine::new(fabric::limits()).with_mr_mode(mr_mode),
+            connections: Vec::new(),
+            memory: Vec::new(),
+            most_ops: 0,
+            regions: Vec::new(),
+            queues: Vec::new(),
+            ready: VecDeque::new(),
+            scratch,
+            pieces,
+            plan: WritePlan::new(SEGMENTS)?,
+            lingering,
+            asked: false,
+            check: None,
+            alarm: None,
+            spare: Pieces::default(),
+        };
+        Box::try_new(state).map_err(|_| NO_MEMORY)
+    }
+
     fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
         self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
     }
