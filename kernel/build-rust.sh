@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Builds the Rust part as one relocatable object for kbuild: build-rust.sh <object> [<target directory>]
 #
+# KOFI_RUST_FLAGS, if set, are flags for rustc besides.
 # Wants a rustc with the source of its library: $RUSTC, that of PATH, or Debian's rustc-web with rust-web-src.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +23,7 @@ fi
 # Addresses are fixed by the module loader, which knows no GOT; no unwind tables; and the hardening that objtool expects (IBT, return
 # thunks, retpolines, call padding). The same object serves every kernel.
 flags="-Crelocation-model=static -Crelro-level=off -Zplt=yes -Cforce-unwind-tables=no -Zcf-protection=branch \
--Zfunction-return=thunk-extern -Zretpoline-external-thunk -Cjump-tables=no -Zpatchable-function-entry=16,16"
+-Zfunction-return=thunk-extern -Zretpoline-external-thunk -Cjump-tables=no -Zpatchable-function-entry=16,16 ${KOFI_RUST_FLAGS:-}"
 # kbuild's environment is not for cargo.
 env -i PATH="$PATH" HOME="${HOME:-/}" ${CARGO_HOME:+CARGO_HOME="$CARGO_HOME"} ${RUSTUP_HOME:+RUSTUP_HOME="$RUSTUP_HOME"} \
 	RUSTC="$found" RUSTC_BOOTSTRAP=1 RUSTFLAGS="$flags" CARGO_TARGET_DIR="$target" \

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::setup::Tool;
-use crate::{process, setup, workspace};
+use crate::{kernel_debug, process, setup, workspace};
 
 /// The Rust part, which is no member of the workspace.
 pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
@@ -28,11 +28,8 @@ pub(crate) const TOOLS: [&Tool; 5] = [
 /// Bytes of the stack that one function of the Rust part may take: calls of ours go two such deep at most.
 const MOST_STACK: u64 = 4096;
 
-/// A machine that is not done by then hangs.
-const LIMIT: Duration = Duration::from_secs(400);
-
 /// What in a kernel's log no test may cause.
-const BAD: [&str; 9] = [
+const BAD: [&str; 12] = [
     "BUG:",
     "kernel BUG",
     "Oops",
@@ -42,6 +39,10 @@ const BAD: [&str; 9] = [
     "RUST PANIC",
     "LEAK:",
     "soft lockup",
+    // Of debug kernels.
+    "INFO: trying to register",
+    "INFO: rcu",
+    "unreferenced object",
 ];
 
 #[derive(clap::Subcommand)]
@@ -64,6 +65,8 @@ pub(crate) enum Options {
         #[arg(long)]
         verbose: bool,
     },
+    /// Build a kernel that looks for mistakes (KASAN, lockdep, kmemleak and others), and run the tests on it; takes an hour at first
+    Debug(kernel_debug::Options),
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -76,25 +79,31 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             }
             test(kernel.as_deref(), *verbose)
         }
+        Options::Debug(options) => kernel_debug::run(options),
     }
 }
 
 /// A kernel that modules can be built for.
-struct Kernel {
-    release: String,
-    headers: PathBuf,
+pub(crate) struct Kernel {
+    pub(crate) release: String,
+    pub(crate) headers: PathBuf,
+    /// What boots.
+    pub(crate) image: PathBuf,
+    /// Where its own modules are.
+    pub(crate) modules: PathBuf,
 }
 
 impl Kernel {
     /// Those of this machine, oldest first.
-    fn installed() -> Vec<Self> {
+    pub(crate) fn installed() -> Vec<Self> {
         let mut found: Vec<Self> = fs::read_dir("/lib/modules")
             .into_iter()
             .flatten()
             .flatten()
-            .map(|entry| Self {
-                release: entry.file_name().to_string_lossy().into_owned(),
-                headers: entry.path().join("build"),
+            .map(|entry| {
+                let release = entry.file_name().to_string_lossy().into_owned();
+                let image = PathBuf::from(format!("/boot/vmlinuz-{release}"));
+                Self { release, headers: entry.path().join("build"), image, modules: entry.path() }
             })
             .filter(|kernel| kernel.headers.join("Makefile").is_file())
             .collect();
@@ -102,12 +111,8 @@ impl Kernel {
         found
     }
 
-    fn image(&self) -> PathBuf {
-        PathBuf::from(format!("/boot/vmlinuz-{}", self.release))
-    }
-
     /// Builds the modules, in a copy of `kernel/`, since several kernels cannot share one. Gives the directory.
-    fn build(&self, rust: &Path) -> Result<PathBuf, String> {
+    pub(crate) fn build(&self, rust: &Path) -> Result<PathBuf, String> {
         let directory = target().join(&self.release);
         copy(&workspace::root().join("kernel"), &directory)?;
         let mut make = Command::new("make");
@@ -134,19 +139,25 @@ fn version(release: &str) -> (u32, u32, String) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), release.to_owned())
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     workspace::target_dir().join("kernel")
 }
 
 /// The Rust part, which is the same for all kernels.
-fn rust_object() -> Result<PathBuf, String> {
+pub(crate) fn rust_object() -> Result<PathBuf, String> {
+    let object = build_rust("rust", "")?;
+    check_stack(&object)?;
+    Ok(object)
+}
+
+/// Builds the Rust part by that name, with these flags besides.
+pub(crate) fn build_rust(name: &str, flags: &str) -> Result<PathBuf, String> {
     let target = target();
     fs::create_dir_all(&target).map_err(|why| format!("cannot make {}: {why}", target.display()))?;
-    let object = target.join("rust.o");
+    let object = target.join(format!("{name}.o"));
     let mut build = Command::new("sh");
-    build.arg(workspace::root().join("kernel/build-rust.sh")).arg(&object).arg(target.join("rust"));
-    process::run(&mut build)?;
-    check_stack(&object)?;
+    build.arg(workspace::root().join("kernel/build-rust.sh")).arg(&object).arg(target.join(name));
+    process::run(build.env("KOFI_RUST_FLAGS", flags))?;
     Ok(object)
 }
 
@@ -205,6 +216,8 @@ fn build(kdir: &[PathBuf]) -> Result<(), String> {
             .map(|headers| Kernel {
                 release: headers.to_string_lossy().trim_start_matches('/').replace('/', "-"),
                 headers: headers.clone(),
+                image: PathBuf::new(),
+                modules: PathBuf::new(),
             })
             .collect(),
     };
@@ -224,26 +237,34 @@ fn test(only: Option<&str>, verbose: bool) -> Result<(), String> {
         return Err(why);
     }
     let mut kernels = Kernel::installed();
-    kernels.retain(|kernel| kernel.image().is_file() && only.is_none_or(|only| only == kernel.release));
+    kernels.retain(|kernel| kernel.image.is_file() && only.is_none_or(|only| only == kernel.release));
     if kernels.is_empty() {
         return Err("no kernel to test on: none in /lib/modules has headers and an image in /boot".to_owned());
     }
     let rust = rust_object()?;
-    let peers = [program("peer", &["-lfabric"])?, program("hostile", &[])?, kofi_peer()?];
+    let peers = peers()?;
     let (mut passed, mut failed) = (0, 0);
     for kernel in kernels {
         println!("Linux {}", kernel.release);
         let modules = kernel.build(&rust)?;
-        let log = Machine::new(&kernel, &modules, &peers)?.run(verbose)?;
+        let log = Machine::new(&kernel, &modules, &peers, &STOCK)?.run(verbose)?;
         let (good, bad) = judge(&log);
         passed += good;
         failed += bad;
     }
+    conclude(passed, failed)
+}
+
+pub(crate) fn conclude(passed: u32, failed: u32) -> Result<(), String> {
     println!("kernel tests: {passed} passed, {failed} failed");
     if failed == 0 { Ok(()) } else { Err("kernel tests failed, see above".to_owned()) }
 }
 
-/// A program of the tests for user space, the modules' other side.
+/// Programs for user space, the modules' other sides.
+pub(crate) fn peers() -> Result<[PathBuf; 3], String> {
+    Ok([program("peer", &["-lfabric"])?, program("hostile", &[])?, kofi_peer()?])
+}
+
 fn program(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
     let program = target().join(name);
     let mut cc = Command::new("cc");
@@ -259,10 +280,40 @@ fn kofi_peer() -> Result<PathBuf, String> {
     Ok(workspace::target_dir().join("debug/examples/kernel_peer"))
 }
 
-/// Prints a line for each test and each complaint of the kernel. Gives how many passed, and how many failed.
-fn judge(log: &str) -> (u32, u32) {
-    let (mut passed, mut failed) = (0, 0);
+/// Takes the kernel's messages out of the lines of programs that they came in the middle of.
+fn untangled(log: &str) -> Vec<String> {
+    let (mut lines, mut begun) = (Vec::new(), String::new());
     for line in log.lines() {
+        match stamp(line).filter(|&at| at > 0) {
+            Some(at) => {
+                let (before, message) = line.split_at(at);
+                begun.push_str(before);
+                lines.push(message.to_owned());
+            }
+            // A message of its own in between.
+            None if !begun.is_empty() && stamp(line) == Some(0) => lines.push(line.to_owned()),
+            None => lines.push(core::mem::take(&mut begun) + line),
+        }
+    }
+    lines.extend((!begun.is_empty()).then_some(begun));
+    lines
+}
+
+/// Where a kernel's message begins in a line: "[   58.267731] ".
+fn stamp(line: &str) -> Option<usize> {
+    line.match_indices('[').map(|(at, _)| at).find(|&at| {
+        let Some((time, _)) = line.get(at + 1..).and_then(|rest| rest.split_once("] ")) else { return false };
+        let whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        time.split_once('.').is_some_and(|(seconds, micros)| {
+            whole(seconds.trim_start()) && whole(micros) && micros.len() == 6
+        })
+    })
+}
+
+/// Prints a line for each test and each complaint of the kernel. Gives how many passed, and how many failed.
+pub(crate) fn judge(log: &str) -> (u32, u32) {
+    let (mut passed, mut failed) = (0, 0);
+    for line in untangled(log) {
         if let Some((_, test)) = line.split_once("TEST ") {
             println!("  {test}");
             if test.trim_end().ends_with(" ok") { passed += 1 } else { failed += 1 }
@@ -282,14 +333,40 @@ fn judge(log: &str) -> (u32, u32) {
     (passed, failed)
 }
 
-/// A virtual machine that runs `kernel/tests/vm.sh`, and ends.
-struct Machine {
-    directory: PathBuf,
-    image: PathBuf,
+/// How a machine differs from others.
+pub(crate) struct Settings {
+    /// MiB.
+    pub(crate) memory: u32,
+    /// Parameters of its kernel.
+    pub(crate) parameters: &'static str,
+    /// One that is not done by then hangs.
+    pub(crate) limit: Duration,
+    /// Of kernel/tests: what it runs, and what that runs.
+    pub(crate) scripts: &'static [&'static str],
 }
 
-impl Machine {
-    fn new(kernel: &Kernel, modules: &Path, programs: &[PathBuf]) -> Result<Self, String> {
+/// For kernels as they are installed.
+const STOCK: Settings = Settings {
+    memory: 1024,
+    parameters: "",
+    limit: Duration::from_secs(400),
+    scripts: &["vm.sh", "clients.sh"],
+};
+
+/// A virtual machine that runs scripts of `kernel/tests`, and ends.
+pub(crate) struct Machine<'a> {
+    directory: PathBuf,
+    image: PathBuf,
+    settings: &'a Settings,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        kernel: &Kernel,
+        modules: &Path,
+        programs: &[PathBuf],
+        settings: &'a Settings,
+    ) -> Result<Self, String> {
         let directory = target().join(format!("vm-{}", kernel.release));
         let root = directory.join("root");
         let cannot = |why| format!("cannot make {}: {why}", root.display());
@@ -309,8 +386,9 @@ impl Machine {
         };
         into(Path::new("/bin/busybox"), "bin/busybox")?;
         into(&tests.join("init.sh"), "init")?;
-        into(&tests.join("vm.sh"), "t/vm.sh")?;
-        into(&tests.join("clients.sh"), "t/clients.sh")?;
+        for script in settings.scripts {
+            into(&tests.join(script), &format!("t/{script}"))?;
+        }
         into(&modules.join("kofi.ko"), "t/kofi.ko")?;
         for directory in ["tests", "clients"] {
             for entry in fs::read_dir(modules.join(directory)).into_iter().flatten().flatten() {
@@ -321,8 +399,9 @@ impl Machine {
             }
         }
         // Compressed in some distributions' kernels, and not there in others: the tests do without then.
-        let module = format!("find /lib/modules/{} -name 'veth.ko*'", kernel.release);
-        if let Some(path) = process::stdout(Command::new("sh").args(["-c", &module]))
+        let mut find = Command::new("find");
+        find.arg(&kernel.modules).args(["-name", "veth.ko*"]);
+        if let Some(path) = process::stdout(&mut find)
             && let Some(path) = path.lines().next()
         {
             let unpack = "case \"$0\" in *.xz) xz -dc \"$0\";; *.zst) zstd -qdc \"$0\";; *) cat \"$0\";; esac > \"$1\"";
@@ -346,25 +425,25 @@ impl Machine {
             .args(["-c", "find . | cpio --quiet -o -H newc | gzip -1 > \"$0\""])
             .arg(&archive);
         process::run(&mut pack)?;
-        Ok(Self { directory, image: kernel.image() })
+        Ok(Self { directory, image: kernel.image.clone(), settings })
     }
 
     /// Gives all that it printed.
-    fn run(&self, verbose: bool) -> Result<String, String> {
+    pub(crate) fn run(&self, verbose: bool) -> Result<String, String> {
         let path = self.directory.join("log");
         let log = File::create(&path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
         let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults"])
+        let common = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable";
+        qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-nodefaults"])
+            .args(["-m", &self.settings.memory.to_string()])
             .args(["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel"])
             .arg(&self.image)
             .arg("-initrd")
             .arg(self.directory.join("initramfs"))
-            .args([
-                "-append",
-                "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable",
-            ]);
+            .arg("-append")
+            .arg(format!("{common} {}", self.settings.parameters));
         // How it ended shows in what it printed.
-        let ended = process::run_logged(&mut qemu, &log, LIMIT);
+        let ended = process::run_logged(&mut qemu, &log, self.settings.limit);
         let text = fs::read(&path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let text = String::from_utf8_lossy(&text).replace('\r', "");
         if verbose {
@@ -412,5 +491,7 @@ mod tests {
         assert_eq!(judge("[ 1.0] x: TEST a ok\nTEST b FAILED\nVM-RESULT: PASS\n"), (1, 1));
         assert_eq!(judge("TEST a ok\nkofi: LEAK: 1 allocations\nVM-RESULT: PASS\n"), (1, 1));
         assert_eq!(judge("TEST a ok\n"), (1, 1));
+        let tangled = "TEST a[  822.608695] x: TEST b ok\n[  823.000001] x: y\n ok\nTEST c ok[ 824.000000] z\n\nVM-RESULT: PASS\n";
+        assert_eq!(judge(tangled), (3, 0));
     }
 }

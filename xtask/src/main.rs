@@ -10,6 +10,7 @@ mod fabtests;
 mod freestanding;
 mod fuzz;
 mod kernel;
+mod kernel_debug;
 mod process;
 mod sanitize;
 mod setup;

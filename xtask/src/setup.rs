@@ -109,6 +109,21 @@ pub(crate) const MACHINE: Tool = Tool {
     },
 };
 
+pub(crate) const KERNEL_SOURCE: Tool = Tool {
+    what: "a kernel's source, and what kernels are built with",
+    packages: &["linux-source-6.12", "flex", "bison", "bc", "libelf-dev", "xz-utils"],
+    program: None,
+    otherwise: "put the source of Linux 6.12 at /usr/src/linux-source-6.12.tar.xz, and install flex, bison and bc",
+    missing: || {
+        let source = Path::new(KERNEL_SOURCE_ARCHIVE);
+        let missing = || (!source.exists()).then(|| format!("there is no {}", source.display()));
+        ["make", "gcc", "flex", "bison", "bc", "xz"].into_iter().find_map(not_on_path).or_else(missing)
+    },
+};
+
+/// Where that package puts it.
+pub(crate) const KERNEL_SOURCE_ARCHIVE: &str = "/usr/src/linux-source-6.12.tar.xz";
+
 pub(crate) const KERNEL_6_1: Tool =
     kernel(&["linux-image-6.1.0-57-amd64", "linux-headers-6.1.0-57-amd64"], || no_kernel("6.1."));
 

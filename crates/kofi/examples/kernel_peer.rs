@@ -8,7 +8,12 @@ use kofi::{
     CompletionQueue, Domain, Endpoint, Error, Event, EventQueue, Fabric, Hints, Info, MrMode, OpFlags,
 };
 
-const LIMIT: Duration = Duration::from_secs(20);
+/// How long anything may take. On a machine that is so many times slower than usual, the environment says so.
+fn limit() -> Duration {
+    let slow = std::env::var("slow").ok().and_then(|slow| slow.parse().ok());
+    Duration::from_secs(20) * slow.unwrap_or(1)
+}
+
 const BIG: usize = 1 << 20;
 const KEY: u64 = 42;
 
@@ -66,14 +71,14 @@ impl Side {
     fn connect(&self, command: &str) -> Result<(Endpoint, CompletionQueue, Vec<u8>)> {
         let (domain, cq) = self.queue(&self.info)?;
         let endpoint = domain.endpoint(&self.info, &self.eq, &cq)?.connect(command.as_bytes())?;
-        match self.eq.wait(LIMIT)? {
+        match self.eq.wait(limit())? {
             Event::Connected { data, .. } => Ok((endpoint, cq, data)),
             other => Err(format!("{command}: {other:?}").into()),
         }
     }
 
     fn ended(&self) -> Result {
-        check(matches!(self.eq.wait(LIMIT)?, Event::Shutdown { .. }), "no FI_SHUTDOWN")
+        check(matches!(self.eq.wait(limit())?, Event::Shutdown { .. }), "no FI_SHUTDOWN")
     }
 }
 
@@ -81,7 +86,7 @@ fn exchange(endpoint: &Endpoint, cq: &CompletionQueue, len: usize) -> Result {
     endpoint.recv(vec![0; BIG], 1)?;
     endpoint.send(pattern(len, len), 2)?;
     for _ in 0..2 {
-        let done = cq.wait(LIMIT)?.ok()?;
+        let done = cq.wait(limit())?.ok()?;
         if done.is_receive() {
             check(done.into_received()? == pattern(len, len), "the echo differs")?;
         }
@@ -108,9 +113,9 @@ fn client(addr: SocketAddr) -> Result {
             };
             let (key, base) = (number(0)?, number(8)?);
             endpoint.write(pattern(9, BIG), base, key, 1)?;
-            let _ = cq.wait(LIMIT)?.ok()?;
+            let _ = cq.wait(limit())?.ok()?;
             endpoint.read(vec![0; BIG], base, key, 2)?;
-            check(cq.wait(LIMIT)?.ok()?.into_buffer()[..] == pattern(9, BIG), "memory differs")?;
+            check(cq.wait(limit())?.ok()?.into_buffer()[..] == pattern(9, BIG), "memory differs")?;
             exchange(&endpoint, &cq, 1000)?;
             endpoint.shutdown()?;
             side.ended()
@@ -134,7 +139,7 @@ fn client(addr: SocketAddr) -> Result {
 fn rejected(side: &Side, command: &str) -> Result {
     let (domain, cq) = side.queue(&side.info)?;
     let _endpoint = domain.endpoint(&side.info, &side.eq, &cq)?.connect(command.as_bytes())?;
-    match side.eq.wait(LIMIT)? {
+    match side.eq.wait(limit())? {
         Event::Failed { data, .. } => check(data == b"no thanks", "rejected with other data"),
         other => Err(format!("{other:?}").into()),
     }
@@ -146,7 +151,7 @@ fn server(addr: SocketAddr) -> Result {
     let requests = side.fabric.event_queue(Default::default())?;
     let _listener = side.fabric.passive_endpoint(&side.info)?.bind(&requests)?.listen()?;
     loop {
-        let Event::ConnectionRequest(request) = requests.wait(Duration::from_secs(60))? else { continue };
+        let Event::ConnectionRequest(request) = requests.wait(3 * limit())? else { continue };
         let command = String::from_utf8_lossy(request.data()).into_owned();
         if command == "quit" || command == "reject" {
             request.reject(b"no thanks")?;
