@@ -97,7 +97,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         super::poll::check_close(Cntr::NAME, cntr.polls.load(Ordering::Relaxed))?;
         cntr.ops.close()?;
         // SAFETY: the caller gives it up.
-        unsafe { free(cntr) };
+        unsafe { free::<Cntr>(fid) };
         Ok(())
     })
 }

@@ -140,7 +140,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         super::poll::check_close(Cq::NAME, cq.polls.load(Ordering::Relaxed))?;
         cq.ops.close()?;
         // SAFETY: the caller gives it up.
-        unsafe { free(cq) };
+        unsafe { free::<Cq>(fid) };
         Ok(())
     })
 }

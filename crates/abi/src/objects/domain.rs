@@ -90,7 +90,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             unsafe { &*eq }.domains.fetch_sub(1, Ordering::Relaxed);
         }
         // SAFETY: the caller gives it up, and nothing in it is open.
-        unsafe { free(domain) };
+        unsafe { free::<Domain>(fid) };
         Ok(())
     })
 }

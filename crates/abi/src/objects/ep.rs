@@ -173,7 +173,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             ep.common.end_request();
         }
         // SAFETY: the caller gives it up.
-        unsafe { free(ep) };
+        unsafe { free::<Ep>(fid) };
         Ok(())
     })
 }
@@ -251,9 +251,7 @@ impl Object<Ep> {
             common: self.common.clone(),
         };
         inner.flags(flags)?.store(flags & !(FI_TRANSMIT | FI_RECV), Ordering::Relaxed);
-        let mut place = core::ptr::null_mut();
-        Object::give(&mut place, self.process, public(self.context()), inner);
-        Ok(place)
+        Ok(Self::make(self.process, public(self.context()), inner))
     }
 }
 

@@ -118,7 +118,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         eq.queue.clone().close()?;
         eq.forget_shown();
         // SAFETY: the caller gives it up.
-        unsafe { free(eq) };
+        unsafe { free::<Eq>(fid) };
         Ok(())
     })
 }

@@ -64,7 +64,8 @@ unsafe impl Class for FabricClass {
 impl Object<FabricClass> {
     /// The version of the interface that the application was built for.
     pub(super) fn api_version(&self) -> kofi::Version {
-        kofi::Version::from_raw(self.public.api_version)
+        // SAFETY: the library has set it when it opened the fabric.
+        kofi::Version::from_raw(unsafe { (*self.public()).api_version })
     }
 }
 
@@ -86,9 +87,7 @@ pub fn open(info: &Info, api_version: u32, context: *mut c_void) -> Result<*mut 
     let fabric = Fabric::open(info)?;
     let shared = Shared { fabric, names: Mutex::default(), requests: Mutex::default() };
     let public = fid_fabric { fid: new_fid::<FabricClass>(context), ops: &OPS, api_version };
-    let mut place = core::ptr::null_mut();
-    Object::give(&mut place, Process::enter(), public, FabricClass(Arc::new(shared)));
-    Ok(place)
+    Ok(Object::make(Process::enter(), public, FabricClass(Arc::new(shared))))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
@@ -97,7 +96,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let fabric = unsafe { object::<FabricClass, _>("fi_close", fid)? };
         fabric.0.fabric.clone().close()?;
         // SAFETY: the caller gives it up, and nothing of it is open.
-        unsafe { free(fabric) };
+        unsafe { free::<FabricClass>(fid) };
         Ok(())
     })
 }

@@ -11,24 +11,8 @@ use crate::sys::iovec;
 /// Most segments that any object takes; lists are not read any further.
 const MOST: usize = kofi_core::memory::IOV_LIMIT;
 
-fn null(call: &'static str) -> Error {
+pub(super) fn null(call: &'static str) -> Error {
     Error::Invalid { call, problem: "null with a length; give the memory, or length 0" }
-}
-
-/// One piece of memory.
-///
-/// # Errors
-/// -FI_EINVAL for null with a length.
-///
-/// # Safety
-/// As for [`foreign::memory`].
-#[inline]
-unsafe fn piece(call: &'static str, start: *const c_void, len: usize, writable: bool) -> Result<Buf> {
-    if start.is_null() && len > 0 {
-        return Err(null(call));
-    }
-    // SAFETY: see above.
-    Ok(unsafe { foreign::memory(start.cast::<u8>().cast_mut(), len, writable) })
 }
 
 /// Memory that bytes are taken from.
@@ -39,22 +23,23 @@ unsafe fn piece(call: &'static str, start: *const c_void, len: usize, writable: 
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
-pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize) -> Result<Buffers> {
+pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize) -> Result<Buf> {
+    if start.is_null() && len > 0 {
+        return Err(null(call));
+    }
     // SAFETY: see above.
-    Ok(unsafe { piece(call, start, len, false)? }.into())
+    Ok(unsafe { foreign::memory(start.cast::<u8>().cast_mut(), len, false) })
 }
 
-/// Memory that bytes are put into.
-///
-/// # Errors
-/// -FI_EINVAL for null with a length.
+/// Memory that bytes are put into. Null is memory of no bytes, whatever its length: who expects messages without any
+/// posts such receives, and other messages are cut.
 ///
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
-pub(super) unsafe fn sink(call: &'static str, start: *mut c_void, len: usize) -> Result<Buffers> {
+pub(super) unsafe fn sink(start: *mut c_void, len: usize) -> Buf {
     // SAFETY: see above.
-    Ok(unsafe { piece(call, start, len, true)? }.into())
+    unsafe { foreign::memory(start.cast(), len, true) }
 }
 
 /// A list that C hands over.
@@ -81,26 +66,41 @@ pub(super) unsafe fn list<'a, T>(
     }
 }
 
-/// The pieces of a list.
+/// Pieces that bytes are taken from: [`source`] of each.
 ///
 /// # Errors
 /// -FI_EINVAL for null where there should be something, and for too many.
 ///
 /// # Safety
 /// As for [`list`]; each piece as for [`foreign::memory`].
-pub(super) unsafe fn pieces(
+pub(super) unsafe fn sources(call: &'static str, iov: *const iovec, count: usize) -> Result<Buffers> {
+    // SAFETY: see above.
+    match unsafe { list(call, "tx_attr.iov_limit", iov, count)? } {
+        // SAFETY: see above.
+        [only] => Ok(unsafe { source(call, only.iov_base, only.iov_len)? }.into()),
+        // SAFETY: see above.
+        iov => iov.iter().map(|iov| unsafe { source(call, iov.iov_base, iov.iov_len) }).collect(),
+    }
+}
+
+/// Pieces that bytes are put into: [`sink`] of each.
+///
+/// # Errors
+/// -FI_EINVAL for a list that is null, and for too many.
+///
+/// # Safety
+/// As for [`list`]; each piece as for [`foreign::memory`].
+pub(super) unsafe fn sinks(
     call: &'static str,
-    what: &'static str,
+    limit: &'static str,
     iov: *const iovec,
     count: usize,
-    writable: bool,
 ) -> Result<Buffers> {
     // SAFETY: see above.
-    let iov = unsafe { list(call, what, iov, count)? };
-    if let [only] = iov {
+    Ok(match unsafe { list(call, limit, iov, count)? } {
         // SAFETY: see above.
-        return Ok(unsafe { piece(call, only.iov_base, only.iov_len, writable)? }.into());
-    }
-    // SAFETY: see above.
-    iov.iter().map(|iov| unsafe { piece(call, iov.iov_base, iov.iov_len, writable) }).collect()
+        [only] => unsafe { sink(only.iov_base, only.iov_len) }.into(),
+        // SAFETY: see above.
+        iov => iov.iter().map(|iov| unsafe { sink(iov.iov_base, iov.iov_len) }).collect(),
+    })
 }

@@ -7,6 +7,7 @@
 //!
 //! Calls decide nothing: they translate. The rules are those of kofi's objects.
 
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
@@ -54,7 +55,8 @@ unsafe trait Class {
 /// An object.
 #[repr(C)]
 struct Object<T: Class> {
-    public: T::Public,
+    /// The application may look at it, and change the context in it.
+    public: UnsafeCell<T::Public>,
     process: Process,
     inner: T,
 }
@@ -70,22 +72,23 @@ impl<T: Class> core::ops::Deref for Object<T> {
 impl<T: Class> Object<T> {
     /// Its public part, as C has it.
     fn public(&self) -> *mut T::Public {
-        ptr::from_ref(self).cast_mut().cast()
-    }
-
-    fn fid(&self) -> *mut fid {
-        self.public().cast()
+        self.public.get()
     }
 
     /// What the application calls it, as it is now.
     fn context(&self) -> *mut c_void {
         // SAFETY: a fid is in front; the application may change its context, between calls.
-        unsafe { (*self.fid()).context }
+        unsafe { (*self.public().cast::<fid>()).context }
+    }
+
+    /// An object for C, until it is [freed](free).
+    fn make(process: Process, public: T::Public, inner: T) -> *mut T::Public {
+        Box::into_raw(Box::new(Self { public: UnsafeCell::new(public), process, inner })).cast()
     }
 
     /// Hands an object over to C.
     fn give(place: &mut *mut T::Public, process: Process, public: T::Public, inner: T) {
-        *place = Box::into_raw(Box::new(Self { public, process, inner })).cast();
+        *place = Self::make(process, public, inner);
     }
 }
 
@@ -100,7 +103,7 @@ fn new_fid<T: Class>(context: *mut c_void) -> fid {
 /// It is null or to an object that is open, of this library or another one.
 unsafe fn is<T: Class>(pointer: *const fid) -> bool {
     // SAFETY: see above.
-    unsafe { pointer.as_ref() }.is_some_and(|fid| fid.fclass == T::CLASS && ptr::eq(fid.ops, T::table()))
+    !pointer.is_null() && unsafe { (*pointer).fclass == T::CLASS && ptr::eq((*pointer).ops, T::table()) }
 }
 
 /// The object that C's pointer is to.
@@ -173,10 +176,10 @@ unsafe fn text(number: c_int, buf: *mut c_char, len: usize) -> *const c_char {
 /// The end of an object: its memory is freed.
 ///
 /// # Safety
-/// As for [`object`], which nobody uses any more.
-unsafe fn free<T: Class>(object: &Object<T>) {
-    // SAFETY: `give` made it of a box.
-    drop(unsafe { Box::from_raw(ptr::from_ref(object).cast_mut()) });
+/// C's pointer to an object of this class, which nobody uses any more.
+unsafe fn free<T: Class>(pointer: *mut fid) {
+    // SAFETY: `make` made it of a box.
+    drop(unsafe { Box::from_raw(pointer.cast::<Object<T>>()) });
 }
 
 /// The number that stands for an error, which a log is told of.

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use kofi::provider::MemoryRegionOps;
-use kofi::{Buffers, OpFlags, Region};
+use kofi::{OpFlags, Region};
 use kofi_core::{Error, Result};
 
 use super::domain::Domain;
@@ -38,10 +38,11 @@ struct Wanted {
 }
 
 const CALL: &str = "fi_mr_reg";
+const LIMIT: &str = "domain_attr.mr_iov_limit";
 
 /// # Safety
-/// `fid` is the caller's object and `mr` its place.
-unsafe fn register(fid: *mut fid, mr: *mut *mut fid_mr, buffers: Buffers, wanted: &Wanted) -> Result<()> {
+/// `fid` is the caller's object and `mr` its place; `iov` is its memory, until the region is closed.
+unsafe fn register(fid: *mut fid, mr: *mut *mut fid_mr, iov: &[iovec], wanted: &Wanted) -> Result<()> {
     // SAFETY: see above.
     let (domain, place) = unsafe { (object::<Domain, _>(CALL, fid)?, place(CALL, mr)?) };
     if wanted.offset != 0 {
@@ -50,6 +51,11 @@ unsafe fn register(fid: *mut fid, mr: *mut *mut fid_mr, buffers: Buffers, wanted
     if wanted.flags != 0 {
         return Err(Error::BadFlags { call: CALL, found: wanted.flags, allowed: 0 });
     }
+    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
+        return Err(memory::null(CALL));
+    }
+    // SAFETY: see above.
+    let buffers = iov.iter().map(|iov| unsafe { memory::sink(iov.iov_base, iov.iov_len) }).collect();
     let access = OpFlags::from_bits_retain(wanted.access);
     let region = Region { buffers, access, requested_key: wanted.requested_key };
     let ops = domain.domain.ops().mr_reg(region)?;
@@ -75,8 +81,9 @@ unsafe extern "C" fn reg(
 ) -> c_int {
     status(|| {
         let wanted = Wanted { access, offset, requested_key, flags, context };
-        // SAFETY: the caller's object and place; its memory, until the region is closed.
-        unsafe { register(fid, mr, memory::sink(CALL, buf.cast_mut(), len)?, &wanted) }
+        let iov = iovec { iov_base: buf.cast_mut(), iov_len: len };
+        // SAFETY: the caller's object, place and memory.
+        unsafe { register(fid, mr, &[iov], &wanted) }
     })
 }
 
@@ -95,8 +102,8 @@ unsafe extern "C" fn regv(
         let wanted = Wanted { access, offset, requested_key, flags, context };
         // SAFETY: as above.
         unsafe {
-            let buffers = memory::pieces(CALL, "domain_attr.mr_iov_limit", iov, count, true)?;
-            register(fid, mr, buffers, &wanted)
+            let iov = memory::list(CALL, LIMIT, iov, count)?;
+            register(fid, mr, iov, &wanted)
         }
     })
 }
@@ -122,12 +129,12 @@ unsafe extern "C" fn regattr(
                 context: (*attr).context,
             };
             let (iov, count) = ((*attr).mr_iov, (*attr).iov_count);
-            let buffers = match flags {
+            let iov = match flags {
                 // With flags the list may be something else: it is not looked at.
-                0 => memory::pieces(CALL, "domain_attr.mr_iov_limit", iov, count, true)?,
-                _ => Buffers::default(),
+                0 => memory::list(CALL, LIMIT, iov, count)?,
+                _ => &[],
             };
-            register(fid, mr, buffers, &wanted)
+            register(fid, mr, iov, &wanted)
         }
     })
 }
@@ -138,7 +145,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let mr = unsafe { object::<Mr, _>("fi_close", fid)? };
         mr.0.close();
         // SAFETY: the caller gives it up.
-        unsafe { free(mr) };
+        unsafe { free::<Mr>(fid) };
         Ok(())
     })
 }

@@ -44,7 +44,6 @@ pub(super) unsafe fn described<'a, T>(call: &'static str, message: *const T) -> 
 const RECV: &str = "fi_recvmsg";
 const RECV_LIMIT: &str = "rx_attr.iov_limit";
 const SEND: &str = "fi_sendmsg";
-const SEND_LIMIT: &str = "tx_attr.iov_limit";
 
 unsafe extern "C" fn recv(
     ep: *mut fid_ep,
@@ -56,7 +55,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(RECV, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(buf, len).into()) };
         Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
     })
 }
@@ -72,7 +71,7 @@ unsafe extern "C" fn recvv(
     status(|| {
         // SAFETY: as above.
         let (ep, buffers) =
-            unsafe { (object::<Ep, _>(RECV, ep)?, memory::pieces(RECV, RECV_LIMIT, iov, count, true)?) };
+            unsafe { (object::<Ep, _>(RECV, ep)?, memory::sinks(RECV, RECV_LIMIT, iov, count)?) };
         Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
     })
 }
@@ -88,7 +87,7 @@ pub(super) unsafe fn receive(msg: *const fi_msg, flags: u64) -> Result<Receive> 
     // SAFETY: see above.
     unsafe {
         let msg = described(RECV, msg)?;
-        let buffers = memory::pieces(RECV, RECV_LIMIT, msg.msg_iov, msg.iov_count, true)?;
+        let buffers = memory::sinks(RECV, RECV_LIMIT, msg.msg_iov, msg.iov_count)?;
         Ok(Receive { buffers, flags: OpFlags::from_bits_retain(flags), context: number(msg.context) })
     }
 }
@@ -117,7 +116,7 @@ unsafe extern "C" fn send(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?.into()) };
         post(ep, buffers, None, context)
     })
 }
@@ -132,8 +131,7 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) =
-            unsafe { (object::<Ep, _>(SEND, ep)?, memory::pieces(SEND, SEND_LIMIT, iov, count, false)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::sources(SEND, iov, count)?) };
         post(ep, buffers, None, context)
     })
 }
@@ -149,7 +147,7 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?.into()) };
         post(ep, buffers, Some(data), context)
     })
 }
@@ -159,7 +157,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
         // SAFETY: as above.
         let (ep, msg, buffers) = unsafe {
             let msg = described(SEND, msg)?;
-            let buffers = memory::pieces(SEND, SEND_LIMIT, msg.msg_iov, msg.iov_count, false)?;
+            let buffers = memory::sources(SEND, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(SEND, ep)?, msg, buffers)
         };
         let flags = OpFlags::from_bits_retain(flags);

@@ -71,7 +71,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         pep.ops.close();
         pep.shared.names().remove(&pep.ops.fid());
         // SAFETY: the caller gives it up.
-        unsafe { free(pep) };
+        unsafe { free::<Pep>(fid) };
         Ok(())
     })
 }

@@ -134,7 +134,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         // SAFETY: a domain stays open while poll sets of it are; the caller gives this one up.
         unsafe {
             (&*set.domain).inner.polls.fetch_sub(1, Ordering::Relaxed);
-            free(set);
+            free::<Poll>(fid);
         }
         Ok(())
     })

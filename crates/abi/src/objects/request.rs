@@ -13,7 +13,7 @@ use kofi_core::{Error, Result};
 
 use super::fabric::Shared;
 use super::process::Process;
-use super::{Class, Object, absent, new_fid, object, status};
+use super::{Class, Object, absent, free, new_fid, object, status};
 use crate::sys::{FI_CLASS_CONNREQ, fi_ops, fid};
 
 /// Handles that are used up keep their memory for so long, so that it is not a new request's soon.
@@ -37,25 +37,34 @@ unsafe impl Class for Handle {
 #[derive(Default)]
 pub(super) struct Requests {
     open: HashMap<usize, Open>,
-    retired: VecDeque<Box<Object<Handle>>>,
+    retired: VecDeque<Owned>,
 }
 
 struct Open {
-    handle: Box<Object<Handle>>,
+    handle: Owned,
     /// None while it was only looked at.
     request: Option<ConnectionRequest>,
 }
 
-// SAFETY: handles are only compared, and freed.
-unsafe impl Send for Requests {}
+/// The memory of a handle.
+struct Owned(*mut fid);
+
+// SAFETY: it is only compared, and freed.
+unsafe impl Send for Owned {}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: made by `reserve`, and in no table any more.
+        unsafe { free::<Handle>(self.0) };
+    }
+}
 
 impl Requests {
     /// A handle, for a request that is to be [put](Self::put).
     pub(super) fn reserve(&mut self, process: Process, shared: &Arc<Shared>) -> *mut fid {
-        let inner = Handle(Arc::downgrade(shared));
-        let handle = Box::new(Object { public: new_fid::<Handle>(core::ptr::null_mut()), process, inner });
-        let fid = handle.fid();
-        self.open.insert(fid.addr(), Open { handle, request: None });
+        let public = new_fid::<Handle>(core::ptr::null_mut());
+        let fid = Object::make(process, public, Handle(Arc::downgrade(shared)));
+        self.open.insert(fid.addr(), Open { handle: Owned(fid), request: None });
         fid
     }
 

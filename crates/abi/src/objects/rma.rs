@@ -28,7 +28,6 @@ pub(super) static OPS: fi_ops_rma = fi_ops_rma {
 const READ: &str = "fi_readmsg";
 const READ_LIMIT: &str = "rx_attr.iov_limit";
 const WRITE: &str = "fi_writemsg";
-const WRITE_LIMIT: &str = "tx_attr.iov_limit";
 const REMOTE_LIMIT: &str = "tx_attr.rma_iov_limit";
 
 /// The peer's memory.
@@ -56,7 +55,7 @@ unsafe extern "C" fn read(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(READ, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(buf, len).into()) };
         let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
     })
@@ -75,7 +74,7 @@ unsafe extern "C" fn readv(
     status(|| {
         // SAFETY: as above.
         let (ep, buffers) =
-            unsafe { (object::<Ep, _>(READ, ep)?, memory::pieces(READ, READ_LIMIT, iov, count, true)?) };
+            unsafe { (object::<Ep, _>(READ, ep)?, memory::sinks(READ, READ_LIMIT, iov, count)?) };
         let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
         let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().read(receive, &[remote])?)
@@ -87,7 +86,7 @@ unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64
         // SAFETY: as above.
         let (ep, msg, buffers, remote) = unsafe {
             let msg = described(READ, msg)?;
-            let buffers = memory::pieces(READ, READ_LIMIT, msg.msg_iov, msg.iov_count, true)?;
+            let buffers = memory::sinks(READ, READ_LIMIT, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(READ, ep)?, msg, buffers, remote(READ, msg)?)
         };
         let flags = OpFlags::from_bits_retain(flags);
@@ -107,7 +106,7 @@ unsafe extern "C" fn write(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?.into()) };
         let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })
@@ -125,8 +124,7 @@ unsafe extern "C" fn writev(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) =
-            unsafe { (object::<Ep, _>(WRITE, ep)?, memory::pieces(WRITE, WRITE_LIMIT, iov, count, false)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::sources(WRITE, iov, count)?) };
         let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
         let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().write(message, &[remote])?)
@@ -138,7 +136,7 @@ unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u6
         // SAFETY: as above.
         let (ep, msg, buffers, remote) = unsafe {
             let msg = described(WRITE, msg)?;
-            let buffers = memory::pieces(WRITE, WRITE_LIMIT, msg.msg_iov, msg.iov_count, false)?;
+            let buffers = memory::sources(WRITE, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(WRITE, ep)?, msg, buffers, remote(WRITE, msg)?)
         };
         let flags = OpFlags::from_bits_retain(flags);
@@ -160,7 +158,7 @@ unsafe extern "C" fn writedata(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?.into()) };
         let message = Message { buffers, data: Some(data), flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })

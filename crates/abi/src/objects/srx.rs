@@ -92,7 +92,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let srx = unsafe { object::<Srx, _>("fi_close", fid)? };
         srx.ops.close()?;
         // SAFETY: the caller gives it up.
-        unsafe { free(srx) };
+        unsafe { free::<Srx>(fid) };
         Ok(())
     })
 }
@@ -180,7 +180,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (srx, buffers) = unsafe { (object::<Srx, _>(RECV, srx)?, memory::sink(RECV, buf, len)?) };
+        let (srx, buffers) = unsafe { (object::<Srx, _>(RECV, srx)?, memory::sink(buf, len).into()) };
         post(srx, Receive { buffers, flags: srx.flags, context: number(context) })
     })
 }
@@ -195,9 +195,8 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (srx, buffers) = unsafe {
-            (object::<Srx, _>(RECV, srx)?, memory::pieces(RECV, "rx_attr.iov_limit", iov, count, true)?)
-        };
+        let (srx, buffers) =
+            unsafe { (object::<Srx, _>(RECV, srx)?, memory::sinks(RECV, "rx_attr.iov_limit", iov, count)?) };
         post(srx, Receive { buffers, flags: srx.flags, context: number(context) })
     })
 }

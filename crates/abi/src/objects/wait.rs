@@ -66,7 +66,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let set = unsafe { object::<Wait, _>("fi_close", fid)? };
         set.0.check_close()?;
         // SAFETY: the caller gives it up.
-        unsafe { free(set) };
+        unsafe { free::<Wait>(fid) };
         Ok(())
     })
 }
