@@ -373,7 +373,7 @@ fn finish(blocks: Blocks, all: fi_info) -> *mut fi_info {
 /// `fi_freeinfo`: a list of infos, with all that they point to.
 ///
 /// # Safety
-/// Null, or a list that [`write`] or [`duplicate`] has made, or parts of which a program has replaced by blocks of the
+/// Null, or a list that [`write()`] or [`duplicate`] has made, or parts of which a program has replaced by blocks of the
 /// C heap; nobody uses it any more.
 pub unsafe fn free(mut info: *mut fi_info) {
     while !info.is_null() {
