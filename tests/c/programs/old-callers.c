@@ -82,6 +82,7 @@ static void fabric_1_0(void *arg)
 	struct fi_fabric_attr *attr = part(32);
 	struct fid_fabric *f;
 
+	REQUIRE(fabric, "there is none");
 	fi_freeinfo(h);
 	memcpy(attr, info->fabric_attr, 28);    /* the last four bytes were padding then */
 	memset((char *)attr + 28, 0xEE, 4);
