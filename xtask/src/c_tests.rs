@@ -24,12 +24,9 @@ pub(crate) struct Options {
     pattern: Vec<String>,
     #[command(flatten)]
     libraries: Libraries,
-    /// Run the programs under valgrind
-    #[arg(long)]
-    valgrind: bool,
-    /// Build the programs with this sanitizer; with `thread` our library, too
-    #[arg(long, value_name = "SANITIZER", value_enum, conflicts_with = "valgrind")]
-    sanitize: Option<Sanitizer>,
+    /// Look for errors in memory and lost memory, or for races
+    #[arg(long, value_enum)]
+    under: Option<Under>,
     /// Show the notes of all programs, not only of those that fail
     #[arg(long)]
     notes: bool,
@@ -52,9 +49,13 @@ pub(crate) struct Libraries {
     stock_peer: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Sanitizer {
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Under {
+    /// Programs and library, which is built without optimization, as valgrind understands it
+    Valgrind,
+    /// AddressSanitizer in the programs: it sees the library's allocations, and what it does to the programs' memory
     Address,
+    /// ThreadSanitizer in the programs and in our library
     Thread,
 }
 
@@ -103,13 +104,18 @@ enum Verdict {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    if let Some(why) = setup::STOCK_HEADERS.missing() {
+    if options.under == Some(Under::Valgrind) {
+        setup::provide(&[&setup::VALGRIND]);
+    }
+    let needed =
+        [Some(&setup::STOCK_HEADERS), (options.under == Some(Under::Valgrind)).then_some(&setup::VALGRIND)];
+    if let Some(why) = needed.into_iter().flatten().find_map(|tool| tool.missing()) {
         return Err(why);
     }
-    let library = options.libraries.first(options.sanitize)?;
+    let library = options.libraries.first(options.under)?;
     let peer = options.libraries.second()?;
     let programs = programs(options)?;
-    build(&programs, options.sanitize)?;
+    build(&programs, options.under)?;
 
     let (mut passed, mut failed, mut others) = (0, Vec::new(), 0);
     for program in &programs {
@@ -148,11 +154,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 
 impl Libraries {
     /// The directory of the libfabric.so.1 under test.
-    pub(crate) fn first(&self, sanitize: Option<Sanitizer>) -> Result<PathBuf, String> {
+    pub(crate) fn first(&self, under: Option<Under>) -> Result<PathBuf, String> {
         let directory = match &self.library {
             Some(directory) => directory.clone(),
             None if self.stock => stock()?,
-            None => own(sanitize)?,
+            None => own(under)?,
         };
         has_library(directory)
     }
@@ -181,11 +187,11 @@ fn stock() -> Result<PathBuf, String> {
 }
 
 /// Builds our library, and gives the directory that has it under its name.
-fn own(sanitize: Option<Sanitizer>) -> Result<PathBuf, String> {
+fn own(under: Option<Under>) -> Result<PathBuf, String> {
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--package", "kofi-libfabric"]);
+    cargo.args(["build", "--package", "kofi-libfabric"]);
     let mut target = workspace::target_dir();
-    if matches!(sanitize, Some(Sanitizer::Thread)) {
+    if under == Some(Under::Thread) {
         let host = workspace::host()?;
         target = target.join("sanitize-thread");
         cargo
@@ -197,9 +203,15 @@ fn own(sanitize: Option<Sanitizer>) -> Result<PathBuf, String> {
             .arg(&target);
         target = target.join(host);
     }
+    if under == Some(Under::Valgrind) {
+        target = target.join("debug");
+    } else {
+        cargo.arg("--release");
+        target = target.join("release");
+    }
     process::run(&mut cargo)?;
-    let built = target.join("release/libfabric.so");
-    let directory = target.join("release/c-tests");
+    let built = target.join("libfabric.so");
+    let directory = target.join("c-tests");
     let link = directory.join("libfabric.so.1");
     let cannot = |why| format!("cannot link {}: {why}", link.display());
     fs::create_dir_all(&directory).map_err(cannot)?;
@@ -212,17 +224,18 @@ fn own(sanitize: Option<Sanitizer>) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-fn directory(sanitize: Option<Sanitizer>) -> PathBuf {
-    workspace::target_dir().join(match sanitize {
-        None => "c-tests",
-        Some(Sanitizer::Address) => "c-tests/address",
-        Some(Sanitizer::Thread) => "c-tests/thread",
+/// Where the executables are.
+fn directory(under: Option<Under>) -> PathBuf {
+    workspace::target_dir().join(match under {
+        None | Some(Under::Valgrind) => "c-tests",
+        Some(Under::Address) => "c-tests/address",
+        Some(Under::Thread) => "c-tests/thread",
     })
 }
 
 /// Those that the options name, in the order of their names.
 fn programs(options: &Options) -> Result<Vec<Program>, String> {
-    let slow = options.valgrind || options.sanitize.is_some();
+    let slow = options.under.is_some();
     let mut programs = Vec::new();
     for group in ["programs", "scenarios"] {
         let sources = workspace::root().join("tests/c").join(group);
@@ -234,7 +247,7 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
             let wanted =
                 options.pattern.is_empty() || options.pattern.iter().any(|part| name.contains(part.as_str()));
             if wanted && !(slow && NOT_SLOW.iter().any(|part| stem.starts_with(part))) {
-                programs.push(Program { name, source, executable: directory(options.sanitize).join(stem) });
+                programs.push(Program { name, source, executable: directory(options.under).join(stem) });
             }
         }
     }
@@ -242,14 +255,14 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
     if programs.is_empty() { Err("no program has such a name".to_owned()) } else { Ok(programs) }
 }
 
-fn build(programs: &[Program], sanitize: Option<Sanitizer>) -> Result<(), String> {
-    let directory = directory(sanitize);
+fn build(programs: &[Program], under: Option<Under>) -> Result<(), String> {
+    let directory = directory(under);
     fs::create_dir_all(&directory).map_err(|why| format!("cannot make {}: {why}", directory.display()))?;
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let share = programs.chunks(programs.len().div_ceil(threads).max(1));
         let builders: Vec<_> = share
-            .map(|share| scope.spawn(move || share.iter().try_for_each(|program| program.build(sanitize))))
+            .map(|share| scope.spawn(move || share.iter().try_for_each(|program| program.build(under))))
             .collect();
         builders
             .into_iter()
@@ -265,7 +278,7 @@ fn verdict(line: &str) -> Option<(&str, &str)> {
 }
 
 impl Program {
-    fn build(&self, sanitize: Option<Sanitizer>) -> Result<(), String> {
+    fn build(&self, under: Option<Under>) -> Result<(), String> {
         let root = workspace::root().join("tests/c");
         let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified());
         let sources = [&self.source, &root.join("common.c"), &root.join("common.h")];
@@ -277,10 +290,10 @@ impl Program {
         }
         let mut cc = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
         cc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]);
-        match sanitize {
-            Some(Sanitizer::Address) => _ = cc.args(["-fsanitize=address", "-fno-omit-frame-pointer"]),
-            Some(Sanitizer::Thread) => _ = cc.args(["-fsanitize=thread"]),
-            None => {}
+        match under {
+            Some(Under::Address) => _ = cc.args(["-fsanitize=address", "-fno-omit-frame-pointer"]),
+            Some(Under::Thread) => _ = cc.args(["-fsanitize=thread"]),
+            None | Some(Under::Valgrind) => {}
         }
         cc.arg("-o").arg(&self.executable).arg(&self.source).arg(root.join("common.c"));
         process::run(cc.args(["-lfabric", "-lpthread", "-ldl"]))
@@ -293,10 +306,11 @@ impl Program {
         library: &Path,
         peer: Option<&Path>,
     ) -> Result<(Verdict, String, String), String> {
-        let path = workspace::target_dir().join("c-tests/log");
+        // Of each run its own: several may go on at a time.
+        let path = workspace::target_dir().join(format!("c-tests/log-{}", std::process::id()));
         let log = File::create(&path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        let slow = options.valgrind || options.sanitize.is_some();
-        let mut command = if options.valgrind {
+        let slow = options.under.is_some();
+        let mut command = if options.under == Some(Under::Valgrind) {
             let mut valgrind = Command::new(VALGRIND[0]);
             valgrind.args(&VALGRIND[1..]).arg(&self.executable);
             valgrind
@@ -315,6 +329,7 @@ impl Program {
         let ended = process::run_logged(&mut command, &log, LIMIT * if slow { SLOWER } else { 1 });
         // What cannot be read is missing from the report, and so is the verdict.
         let said = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+        let _ = fs::remove_file(&path);
         let (word, why) = said.lines().rev().find_map(verdict).unwrap_or(("", "no verdict"));
         let scenario = self.name.starts_with("scenarios/");
         let known = STOCK_FAILS.iter().find(|(name, _)| self.name.contains(name));

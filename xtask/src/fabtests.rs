@@ -17,8 +17,8 @@ use crate::{c_tests, process, setup, workspace};
 
 const SOURCE: &str = "https://github.com/ofiwg/libfabric";
 
-/// A pair of programs has ended by then, or hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+/// A pair of programs has ended by then, also on a busy machine, or hangs.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What a test answers when the library does not offer what it is about (FI_ENODATA, FI_ENOSYS).
 const NOT_OFFERED: [i32; 2] = [61, 38];
