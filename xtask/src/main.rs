@@ -9,6 +9,7 @@ mod c_tests;
 mod fabtests;
 mod freestanding;
 mod fuzz;
+mod install;
 mod kernel;
 mod kernel_debug;
 mod process;
@@ -48,6 +49,10 @@ enum Command {
     Sanitize,
     /// Run the tests under valgrind
     Valgrind,
+    /// Build libfabric.so.1, the provider for stock libfabric and the command, and install them
+    Install(install::Options),
+    /// Make a Debian package of the same, beside the distribution's libfabric (cargo-deb)
+    Deb,
     /// Build kofi-core as the kernel module uses it: no std, no operating system (x86_64-unknown-none)
     Freestanding,
     /// Build the kernel module, or test it in virtual machines
@@ -68,6 +73,8 @@ fn main() -> ExitCode {
         Command::Shuttle(options) => shuttle::run(&options),
         Command::Sanitize => sanitize::run(),
         Command::Valgrind => valgrind::run(),
+        Command::Install(options) => install::run(&options),
+        Command::Deb => install::deb(),
         Command::Freestanding => freestanding::run(),
         Command::Kernel(options) => kernel::run(&options),
         Command::Tree => tree::run(),

@@ -82,6 +82,14 @@ pub(crate) const CARGO_FUZZ: Tool = Tool {
     missing: || absent(workspace::cargo().args(["fuzz", "--version"])),
 };
 
+pub(crate) const CARGO_DEB: Tool = Tool {
+    what: "cargo-deb",
+    packages: &[],
+    program: Some(("cargo-deb", "3.8.0")),
+    otherwise: "cargo install --locked cargo-deb@3.8.0",
+    missing: || absent(workspace::cargo().args(["deb", "--version"])),
+};
+
 pub(crate) const VALGRIND: Tool = Tool {
     what: "valgrind",
     packages: &["valgrind"],

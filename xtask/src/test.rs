@@ -142,6 +142,18 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         ["-p", "kofi-cli", "--test", "interop", "-p", "kofi-conformance", "--test", "remote_memory"];
     let mut interop = cargo(&[&["test", "--release"], &packages[..]].concat());
     interop.env("KOFI_INTEROP", "require");
+    let packages = ["-p", "kofi-abi", "-p", "kofi-libfabric", "-p", "kofi-plugin"];
+    let mut libraries = cargo(&[&["test", "--release", "--no-fail-fast"], &packages[..]].concat());
+    libraries.env("KOFI_INTEROP", "require");
+    let c_abi = Step {
+        name: "C ABI, with stock's programs".to_owned(),
+        needs: &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS],
+        commands: vec![libraries, {
+            let mut run = xtask("install");
+            run.arg("--check");
+            run
+        }],
+    };
     // Containers mostly forbid it, also to root: then this part is left out, and that is said.
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if process::succeeds(Command::new("unshare").args(["-rn", "true"])) {
@@ -176,6 +188,7 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         shuttle,
         fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
+        c_abi,
         step("tour", &[], cargo(&["run", "--release"])),
         kernel_source,
         step("kernel module in virtual machines", &kernel::TOOLS, {

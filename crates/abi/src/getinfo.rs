@@ -4,6 +4,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use std::env;
+use std::ffi::CString;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
@@ -15,9 +16,10 @@ use crate::face::face;
 use crate::filter::{Filter, prov_name_admits};
 use crate::layout::InfoLayout;
 use crate::sys::{
-    FI_LOG_DEBUG, FI_LOG_INFO, FI_LOG_WARN, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, fi_info,
+    FI_LOG_DEBUG, FI_LOG_INFO, FI_LOG_WARN, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOCKADDR, FI_SOURCE,
+    fi_info,
 };
-use crate::{heap, hints, info, log};
+use crate::{address, heap, hints, info, log};
 
 /// The version of the interfaces: `fi_version`.
 pub const VERSION: Version = kofi_core::offer::API;
@@ -82,7 +84,8 @@ pub unsafe fn getinfo(
     if list.is_null() {
         return -Errno::EINVAL.raw();
     }
-    let version = Version::from_raw(version);
+    // Who does not say is of the first ones.
+    let version = Version::from_raw(version).max(Version::new(1, 0));
     if version > VERSION {
         log::line(
             FI_LOG_WARN,
@@ -186,9 +189,34 @@ unsafe fn query(
         query = query.node(node);
     }
     if let Some(service) = service {
-        query = query.service(service);
+        query = query.service(port(&service)?);
     }
     Ok((query, prov_name))
+}
+
+/// The number of a service, which may be a name that the system knows (`services(5)`).
+fn port(service: &str) -> Result<u16> {
+    if let Ok(port) = service.parse() {
+        return Ok(port);
+    }
+    let problem =
+        || Error::NoMatch(format!("service {service:?} is no port (0 to 65535), nor a service's name"));
+    let name = CString::new(service).map_err(|_| problem())?;
+    // SAFETY: null pointers and zeros ask for anything.
+    let stream = libc::addrinfo { ai_socktype: libc::SOCK_STREAM, ..unsafe { core::mem::zeroed() } };
+    let mut list: *mut libc::addrinfo = ptr::null_mut();
+    // SAFETY: texts and places; what is found is read before it is freed.
+    let port = unsafe {
+        if libc::getaddrinfo(ptr::null(), name.as_ptr(), &stream, &mut list) != 0 {
+            return Err(problem());
+        }
+        let first = list.as_ref().and_then(|first| {
+            address::read(FI_SOCKADDR, first.ai_addr.cast(), first.ai_addrlen as usize)?.socket_addr()
+        });
+        libc::freeaddrinfo(list);
+        first
+    };
+    port.map(|addr| addr.port()).ok_or_else(problem)
 }
 
 /// What matches, in order of preference; otherwise why nothing does.

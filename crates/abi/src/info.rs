@@ -511,3 +511,187 @@ unsafe fn duplicate_nic(nic: *mut fid_nic) -> *mut fid_nic {
         _ => ptr::null_mut(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::zeroed;
+
+    use super::*;
+    use crate::hints;
+    use crate::sys::{FI_EP_MSG, FI_MR_BASIC, FI_MSG, FI_SOCKADDR_IN};
+
+    /// Memory of a size that ends where no memory is: a byte too far ends the test.
+    struct Exact(*mut u8);
+
+    const PAGE: usize = 4096;
+
+    impl Exact {
+        /// The first `size` bytes of `value`.
+        fn new<T: heap::Plain>(value: T, size: usize) -> Self {
+            let all = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: new pages; the first is written to up to its end, the second is not to be touched.
+            unsafe {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                let pages = libc::mmap(ptr::null_mut(), 2 * PAGE, all, flags, -1, 0).cast::<u8>();
+                assert_ne!(pages.cast(), libc::MAP_FAILED);
+                assert_eq!(libc::mprotect(pages.add(PAGE).cast(), PAGE, libc::PROT_NONE), 0);
+                let place = pages.add(PAGE - size);
+                ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), place, size);
+                Self(pages)
+            }
+        }
+
+        fn at<T>(&self, size: usize) -> *mut T {
+            // SAFETY: within the pages.
+            unsafe { self.0.add(PAGE - size) }.cast()
+        }
+    }
+
+    impl Drop for Exact {
+        fn drop(&mut self) {
+            // SAFETY: made as such.
+            unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
+        }
+    }
+
+    const LAYOUTS: [InfoLayout; 8] = [
+        InfoLayout::FABRIC_1_0,
+        InfoLayout::FABRIC_1_1,
+        InfoLayout::FABRIC_1_2,
+        InfoLayout::FABRIC_1_3,
+        InfoLayout::FABRIC_1_7,
+        InfoLayout::FABRIC_1_8,
+        InfoLayout::FABRIC_1_9,
+        InfoLayout::FABRIC_1_10,
+    ];
+
+    /// Runs with an info whose structures are as large as they were, with every byte of theirs set.
+    fn with_info(layout: &InfoLayout, test: impl FnOnce(*const fi_info)) {
+        // SAFETY: numbers and pointers.
+        let (mut domain, mut ep, mut tx, mut rx, mut fabric, mut info) = unsafe {
+            let mut domain: fi_domain_attr = zeroed();
+            (&raw mut domain).cast::<u8>().write_bytes(1, size_of::<fi_domain_attr>());
+            let mut tx: fi_tx_attr = zeroed();
+            (&raw mut tx).cast::<u8>().write_bytes(1, size_of::<fi_tx_attr>());
+            (
+                domain,
+                zeroed::<fi_ep_attr>(),
+                tx,
+                zeroed::<fi_rx_attr>(),
+                zeroed::<fi_fabric_attr>(),
+                zeroed::<fi_info>(),
+            )
+        };
+        domain.domain = ptr::null_mut();
+        domain.name = c"lo".as_ptr().cast_mut();
+        domain.auth_key = ptr::null_mut();
+        domain.mr_mode = FI_MR_BASIC;
+        ep.r#type = FI_EP_MSG;
+        ep.auth_key = b"key".as_ptr().cast_mut();
+        ep.auth_key_size = 3;
+        tx.size = 7;
+        rx.size = 8;
+        fabric.prov_name = c"tcp".as_ptr().cast_mut();
+        fabric.api_version = 0x10004;
+        let domain = Exact::new(domain, layout.domain_attr);
+        let ep = Exact::new(ep, layout.ep_attr);
+        let tx = Exact::new(tx, layout.tx_attr);
+        let rx = Exact::new(rx, layout.rx_attr);
+        // C's structure was 32 bytes long with the last 4 unused.
+        let fabric = Exact::new(fabric, 32);
+        let address = address::bytes(&"192.0.2.1:5000".parse().unwrap());
+        info.caps = FI_MSG;
+        info.addr_format = FI_SOCKADDR_IN;
+        info.src_addr = address.as_ptr().cast_mut().cast();
+        info.src_addrlen = address.len();
+        info.domain_attr = domain.at(layout.domain_attr);
+        info.ep_attr = ep.at(layout.ep_attr);
+        info.tx_attr = tx.at(layout.tx_attr);
+        info.rx_attr = rx.at(layout.rx_attr);
+        info.fabric_attr = fabric.at(32);
+        let info = Exact::new(info, layout.info);
+        test(info.at(layout.info));
+    }
+
+    #[test]
+    fn copies_of_old_infos_have_zeros_for_what_they_lacked() {
+        for layout in &LAYOUTS {
+            with_info(layout, |info| {
+                // SAFETY: an info in that layout; its copy is used and freed here.
+                unsafe {
+                    let copy = duplicate(info, layout);
+                    let domain = (*copy).domain_attr.read();
+                    let newest = layout == &InfoLayout::FABRIC_1_10;
+                    assert_eq!(domain.max_xpu_ctx_cnt == 0, !newest, "{layout:?}");
+                    assert_eq!(domain.tclass != 0, layout.domain_attr >= 192, "{layout:?}");
+                    assert_eq!((*(*copy).tx_attr).tclass != 0, layout.tx_attr >= 80, "{layout:?}");
+                    assert_eq!((*(*copy).fabric_attr).api_version == 0, layout.fabric_attr == 28);
+                    assert!((*copy).nic.is_null());
+                    let known = read(copy).unwrap();
+                    assert_eq!(known.domain_attr.name, "lo");
+                    assert_eq!(known.ep_attr.auth_key, if layout.ep_attr > 80 { &b"key"[..] } else { b"" });
+                    assert_eq!(known.src_addr, Some("192.0.2.1:5000".parse().unwrap()));
+                    // What is copied is the copy's own.
+                    assert_ne!((*copy).src_addr, (*info).src_addr);
+                    assert_ne!(domain.name.cast_const(), c"lo".as_ptr());
+                    free(copy);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn old_hints_ask_for_what_they_have() {
+        for layout in &LAYOUTS {
+            with_info(layout, |info| {
+                // SAFETY: hints in that layout.
+                let old = unsafe { hints::read(Version::new(1, 4), info, layout) }.unwrap();
+                assert_eq!(old.domain_attr.mr_mode, Some(MrMode::BASIC));
+                assert_eq!(old.domain_attr.cntr_cnt, None, "no such hint before 1.5");
+                assert_eq!(old.rx_attr.size, Some(8));
+                // SAFETY: as above.
+                let new = unsafe { hints::read(Version::new(1, 5), info, layout) }.unwrap();
+                assert_eq!(new.domain_attr.cntr_cnt != Some(0), layout.domain_attr >= 184, "{layout:?}");
+                assert_eq!(new.fabric_attr.api_version, Some(Version::new(1, 5)));
+            });
+        }
+    }
+
+    #[test]
+    fn infos_round_trip() {
+        let infos =
+            kofi::getinfo(kofi::Hints::new().source("127.0.0.1:0".parse::<Address>().unwrap())).unwrap();
+        let mut info = infos[0].clone();
+        info.dest_addr = Some("[::1]:5000".parse().unwrap());
+        info.addr_format = AddrFormat::SockaddrIp;
+        info.ep_attr.auth_key = b"key".to_vec();
+        info.ep_attr.auth_key_size = 3;
+        let mut object = 0u64;
+        info.handle = Some((&raw mut object).expose_provenance() as u64);
+        let block = write(&info).unwrap();
+        // SAFETY: an info that was just made; freed once.
+        unsafe {
+            assert_eq!(read(block.as_ptr()).unwrap(), info);
+            assert_eq!((*block.as_ptr()).handle.cast::<u64>(), &raw mut object);
+            let copy = duplicate(block.as_ptr(), &InfoLayout::FABRIC_1_10);
+            assert_eq!(read(copy).unwrap(), info);
+            free(copy);
+            free(block.as_ptr());
+        }
+    }
+
+    #[test]
+    fn empty_infos_have_all_attributes() {
+        let info = allocate();
+        // SAFETY: an info that was just made; a program may replace parts of it and leave some out.
+        unsafe {
+            assert_eq!(read(info).unwrap(), Info::default());
+            heap::free((*info).tx_attr);
+            (*info).tx_attr = ptr::null_mut();
+            (*(*info).domain_attr).name = libc::strdup(c"own".as_ptr());
+            assert_eq!(read(info).unwrap().domain_attr.name, "own");
+            free(info);
+            free(ptr::null_mut());
+        }
+    }
+}

@@ -91,7 +91,13 @@ impl Query {
             None => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
         };
         let wanted = self.hints.addr_format.unwrap_or_default();
-        Ok(unique(addrs).filter(|addr| format_matches(wanted, addr)).collect())
+        let found: Vec<_> = unique(addrs).filter(|addr| format_matches(wanted, addr)).collect();
+        match &self.node {
+            Some(node) if found.is_empty() => Err(Error::NoMatch(format!(
+                "node {node:?} has no address of the format {wanted}; leave addr_format out, or give another node"
+            ))),
+            _ => Ok(found),
+        }
     }
 }
 

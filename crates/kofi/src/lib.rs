@@ -100,7 +100,8 @@
 //! # Environment
 //!
 //! `FI_TCP_IFACE` names the only interface to use; `FI_TCP_PORT_LOW_RANGE` and `FI_TCP_PORT_HIGH_RANGE`
-//! the ports of listeners that ask for any; `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`,
+//! the ports of listeners that ask for any; `FI_TCP_TX_SIZE` and `FI_TCP_RX_SIZE` how many operations a queue
+//! holds whose size is not asked for; `KOFI_CONNECT_TIMEOUT_MS`, `KOFI_HANDSHAKE_TIMEOUT_MS`,
 //! `KOFI_DECISION_TIMEOUT_MS`, `KOFI_SHUTDOWN_TIMEOUT_MS`, `KOFI_KEEPALIVE_MS` and `KOFI_PEER_TIMEOUT_MS` the
 //! [`TimeLimits`].
 //!

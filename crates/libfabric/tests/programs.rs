@@ -143,9 +143,15 @@ fn environment_chooses_providers_and_explains() {
         let (_, _, log) = with(&[("FI_LOG_LEVEL", "info"), ("FI_LOG_PROV", "tcp")], hints);
         assert!(!log.contains(why), "{log}");
     }
-    // kofi's own events are lines of the provider.
-    let (_, _, log) = with(&[("FI_LOG_LEVEL", "warn"), ("FI_TCP_PORT_LOW_RANGE", "none")], &["-p", "tcp"]);
-    assert!(log.is_empty() || log.contains("<warn>"), "{log}");
+    let (_, full, _) = with(&[("FI_TCP_TX_SIZE", "77"), ("FI_TCP_RX_SIZE", "88")], &["-v"]);
+    assert!(full.contains("        size: 77\n") && full.contains("        size: 88\n"), "{full}");
+    // What kofi itself tells are lines of the provider.
+    let (code, _, log) = with(&[("FI_LOG_LEVEL", "warn"), ("FI_TCP_TX_SIZE", "0")], &[]);
+    assert_eq!(code, Some(0));
+    assert!(
+        log.contains(":tcp:core:") && log.contains("<warn> FI_TCP_TX_SIZE=0 is no number of operations"),
+        "{log}"
+    );
     let directory = ours.path().join("log");
     fs::create_dir(&directory).unwrap();
     let location = ("FI_LOG_LOCATION", directory.to_str().unwrap());
@@ -187,13 +193,12 @@ fn build(name: &str, into: &Path) -> Option<String> {
     None
 }
 
-#[test]
-fn functions_print_what_stocks_do() {
-    let ours = Installed::new("library");
-    let Some(program) = build("library", ours.path()) else { return };
-    let variables = [("FI_LOG_LEVEL", "debug"), ("FI_LOG_PROV", "own")];
+/// A C program of this directory prints the same on both libraries.
+fn prints_the_same(name: &str) {
+    let ours = Installed::new(name);
+    let Some(program) = build(name, ours.path()) else { return };
     let lines = |command: &mut Command| -> Vec<String> {
-        let output = run(command.envs(variables));
+        let output = run(command.envs([("FI_LOG_LEVEL", "debug"), ("FI_LOG_PROV", "own")]));
         assert!(output.status.success(), "{output:?}");
         let mut lines: Vec<_> = text(&output.stdout).lines().map(str::to_owned).collect();
         // The log has times in it, and stock's tells of more than what the program has logged.
@@ -210,6 +215,16 @@ fn functions_print_what_stocks_do() {
         assert_eq!(ours, stock);
     }
     assert_eq!(ours.len(), stock.len());
+}
+
+#[test]
+fn functions_print_what_stocks_do() {
+    prints_the_same("library");
+}
+
+#[test]
+fn hints_give_and_refuse_what_stocks_do() {
+    prints_the_same("hints");
 }
 
 /// `fi_pingpong` between two programs, each on its library.
@@ -241,4 +256,18 @@ fn fi_pingpong_as_client_of_stock() {
 #[test]
 fn fi_pingpong_as_server_of_stock() {
     ping_pong(on_ours, on_stock, "pingpong-server");
+}
+
+/// A program and a library of its can have a copy each.
+#[test]
+fn two_copies_in_one_process() {
+    let ours = Installed::new("copies");
+    let Some(program) = build("copies", ours.path()) else { return };
+    let copies = ["one.so", "other.so"].map(|name| ours.path().join(name));
+    for copy in &copies {
+        fs::copy(common::library(), copy).unwrap();
+    }
+    let output = run(clean(&program).args(&copies));
+    let said = "hello, 1 threads more\n0 threads more, signals as before\n";
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), (said, Some(0)), "{output:?}");
 }

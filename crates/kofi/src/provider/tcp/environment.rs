@@ -5,7 +5,7 @@ use std::env;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kofi_core::TimeLimits;
+use kofi_core::{TimeLimits, offer};
 use tracing::warn;
 
 /// `FI_TCP_IFACE`: the only interface to offer.
@@ -56,6 +56,24 @@ pub(super) fn limits() -> TimeLimits {
         peer: limit("KOFI_PEER_TIMEOUT_MS", peer),
     }
 }
+
+/// What a queue of operations is to hold: any number, if one is asked for; otherwise `variable`, which is
+/// `FI_TCP_TX_SIZE` or `FI_TCP_RX_SIZE`, or else the default.
+pub(super) fn queue_size(variable: &str, is_asked_for: bool) -> usize {
+    let size = offer::queue_size(is_asked_for);
+    match number(variable).filter(|_| !is_asked_for) {
+        None => size,
+        Some(number) => match usize::try_from(number) {
+            Ok(number @ 1..=MOST) => number,
+            _ => {
+                warn!("{variable}={number} is no number of operations (1 to {MOST}); it is ignored");
+                size
+            }
+        },
+    }
+}
+
+const MOST: usize = offer::QUEUE_SIZE.1;
 
 fn number(name: &str) -> Option<i64> {
     let text = env::var(name).ok()?;

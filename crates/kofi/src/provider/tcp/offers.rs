@@ -5,8 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use if_addrs::{IfAddr, Interface};
 use kofi_core::flags::Caps;
+use kofi_core::info::SHARED_CONTEXT;
 use kofi_core::memory;
-use kofi_core::offer::{self, Offer, format_matches, queue_size};
+use kofi_core::offer::{self, Offer, format_matches};
 use kofi_core::wire::header;
 use kofi_core::{Error, Hints, Info, Progress, Result};
 
@@ -114,13 +115,15 @@ fn with_scope(interface: &Interface) -> SocketAddr {
 }
 
 fn info(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
+    // Many endpoints post to a receive context that they share, so that it holds as much as there can be.
+    let shares = hints.ep_attr.rx_ctx_cnt == Some(SHARED_CONTEXT);
     let offer = Offer {
         source,
         dest,
         domain: interface.map(|interface| interface.name.clone()),
         fabric: interface.map(network),
-        tx_size: queue_size(hints.tx_attr.size.is_some()),
-        rx_size: queue_size(hints.rx_attr.size.is_some()),
+        tx_size: environment::queue_size("FI_TCP_TX_SIZE", hints.tx_attr.size.is_some()),
+        rx_size: environment::queue_size("FI_TCP_RX_SIZE", shares || hints.rx_attr.size.is_some()),
         iov_limit: IOV_LIMIT,
         mr_iov_limit: memory::IOV_LIMIT,
         max_msg_size: MAX_MSG_SIZE,
@@ -160,5 +163,21 @@ mod tests {
             let infos = crate::getinfo(hints).unwrap();
             assert_eq!(infos[0].domain_attr.mr_mode, granted);
         }
+    }
+
+    #[test]
+    fn a_node_without_an_address_of_the_format_is_not_left_out() {
+        let hints = Hints::new().addr_format(kofi_core::AddrFormat::SockaddrIn6);
+        let error = crate::getinfo(Query::new(hints).node("127.0.0.1").service(1)).unwrap_err();
+        assert!(error.to_string().contains("no address of the format FI_SOCKADDR_IN6"), "{error}");
+    }
+
+    #[test]
+    fn a_shared_receive_context_holds_more() {
+        let mut hints = Hints::new().source(([127, 0, 0, 1], 0));
+        let size = |hints: &Hints| crate::getinfo(hints.clone()).unwrap()[0].rx_attr.size;
+        assert_eq!(size(&hints), offer::QUEUE_SIZE.0);
+        hints.ep_attr.rx_ctx_cnt = Some(SHARED_CONTEXT);
+        assert_eq!(size(&hints), offer::QUEUE_SIZE.1);
     }
 }
