@@ -10,8 +10,8 @@ use std::cell::Cell;
 
 use common::{PATIENCE, Pair, pair};
 use kofi::{
-    Buf, Completion, CompletionQueue, Counter, Endpoint, Event, MemoryRegion, OpFlags, Queues, Result,
-    WaitObj,
+    Buf, Completion, CompletionQueue, Counter, CqEntry, Endpoint, Event, MemoryRegion, OpFlags, Queues,
+    Result, WaitObj, foreign,
 };
 
 /// The system's allocator, which counts what each thread asks for.
@@ -242,6 +242,62 @@ fn messages_with_data() {
             end.sent();
         },
     );
+}
+
+/// As C programs do it: on memory that is theirs, and completions are read without it.
+#[test]
+fn memory_of_c_programs() {
+    let pair = pair();
+    for len in [0, 64, 5000, 300_000] {
+        let (accepted, connected) = pair.connect();
+        let side = |endpoint: &Endpoint, cq: &CompletionQueue, first: bool| {
+            let (mut incoming, mut outgoing) = (vec![0; len], vec![0; len]);
+            // SAFETY: both live until the endpoint is closed, and nobody else uses them before that.
+            let lend =
+                |memory: &mut Vec<u8>| unsafe { foreign::memory(memory.as_mut_ptr(), memory.len(), true) };
+            let incoming_at = incoming.as_ptr().addr();
+            endpoint.recv(lend(&mut incoming), INCOMING).unwrap();
+            let mut round = || {
+                let (mut sent, mut received, mut again) = (false, false, false);
+                if first {
+                    endpoint.send(lend(&mut outgoing), OUTGOING).unwrap();
+                }
+                while !(sent && received) {
+                    let mut each = |entry: CqEntry| match entry.context {
+                        INCOMING => {
+                            assert_eq!((entry.len, entry.address), (len, incoming_at));
+                            received = true;
+                        }
+                        _ => {
+                            assert_eq!(entry.address, 0);
+                            sent = true;
+                        }
+                    };
+                    match cq.ops().read_entries(8, &mut each) {
+                        Ok(count) => assert!((1..=2).contains(&count)),
+                        Err(error) => assert!(error.is_again(), "{error}"),
+                    }
+                    if received && !again {
+                        again = true;
+                        // The next message is to meet it.
+                        endpoint.recv(lend(&mut incoming), INCOMING).unwrap();
+                        if !first {
+                            endpoint.send(lend(&mut outgoing), OUTGOING).unwrap();
+                        }
+                    }
+                    std::thread::yield_now();
+                }
+            };
+            allocates_nothing(&format!("memory of C programs, {len} bytes"), &mut round);
+            endpoint.cancel(INCOMING).unwrap();
+            while !matches!(cq.ops().read_error_entry(), Ok((entry, _)) if entry.context == INCOMING) {}
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| side(&accepted, &pair.server.cq, false));
+            side(&connected, &pair.client.cq, true);
+        });
+        shut_down(&pair, &accepted, &connected);
+    }
 }
 
 /// A region in the server's domain, for the client.
