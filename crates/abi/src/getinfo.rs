@@ -54,6 +54,13 @@ fn environment() -> &'static Environment {
                 ),
             );
         }
+        if let Some(path) = text("FI_PROVIDER_PATH").filter(|path| !path.is_empty()) {
+            log::line(
+                FI_LOG_WARN,
+                FUNCTION,
+                format_args!("FI_PROVIDER_PATH: no providers are loaded here; {path:?} is ignored"),
+            );
+        }
         for name in text("FI_HOOK").iter().flat_map(|names| names.split(';')).filter(|name| !name.is_empty())
         {
             log::line(

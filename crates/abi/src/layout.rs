@@ -56,3 +56,38 @@ impl InfoLayout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
+
+    #[test]
+    fn the_newest_is_that_of_the_structures() {
+        let newest = InfoLayout {
+            info: size_of::<fi_info>(),
+            fabric_attr: size_of::<fi_fabric_attr>(),
+            domain_attr: size_of::<fi_domain_attr>(),
+            ep_attr: size_of::<fi_ep_attr>(),
+            tx_attr: size_of::<fi_tx_attr>(),
+            rx_attr: size_of::<fi_rx_attr>(),
+        };
+        assert_eq!(InfoLayout::FABRIC_1_10, newest);
+    }
+
+    #[test]
+    fn releases_have_the_layout_of_their_newest_symbols() {
+        for ((major, minor), layout) in [
+            ((1, 3), InfoLayout::FABRIC_1_0),
+            ((1, 5), InfoLayout::FABRIC_1_1),
+            ((1, 8), InfoLayout::FABRIC_1_2),
+            ((1, 17), InfoLayout::FABRIC_1_3),
+            ((1, 20), InfoLayout::FABRIC_1_7),
+            ((2, 1), InfoLayout::FABRIC_1_8),
+            ((2, 6), InfoLayout::FABRIC_1_9),
+            ((3, 0), InfoLayout::FABRIC_1_9),
+        ] {
+            assert_eq!(InfoLayout::of_release(Version::new(major, minor)), layout, "{major}.{minor}");
+        }
+    }
+}

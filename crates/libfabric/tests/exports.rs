@@ -64,3 +64,17 @@ fn has_all_that_the_installed_library_has() {
     let missing: Vec<_> = stock.difference(&ours).filter(|name| name.starts_with("fi_")).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// A library is a guest: signals, the process's end and fork(2) are the program's.
+#[test]
+fn leaves_the_process_alone() {
+    if !have("readelf", "binutils") {
+        return;
+    }
+    let (_, needed) = symbols(&library());
+    // pthread_sigmask is for threads of ours, which block all signals.
+    let forbidden = ["sigaction", "signal", "sigprocmask", "atexit", "on_exit", "pthread_atfork"];
+    let names = needed.iter().map(|symbol| symbol.split('@').next().unwrap());
+    let found: Vec<_> = names.filter(|name| forbidden.contains(name)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}

@@ -128,6 +128,8 @@ fn environment_chooses_providers_and_explains() {
     let (code, _, log) = with(&[("FI_HOOK", "perf"), ("FI_LOG_LEVEL", "warn")], &[]);
     assert_eq!(code, Some(0));
     assert!(log.contains("\"perf\" is ignored"), "{log}");
+    let (_, _, log) = with(&[("FI_PROVIDER_PATH", "/opt/providers"), ("FI_LOG_LEVEL", "warn")], &[]);
+    assert!(log.contains("\"/opt/providers\" is ignored"), "{log}");
     // Why there is none, for each hint that was not met.
     for (hints, why) in [
         (&["-t", "FI_EP_RDM"][..], "wanted ep_attr.type FI_EP_RDM, tcp offers FI_EP_MSG"),
