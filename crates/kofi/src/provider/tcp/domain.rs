@@ -492,14 +492,17 @@ impl State {
                 KICK => continue,
                 bits => EpId::from_bits(bits),
             };
-            let Some(connection) = self.connection(ep).filter(|connection| connection.socket.is_some())
-            else {
-                self.linger_on(ep);
-                continue;
-            };
             let flags = event.flags;
             let is = |any| flags.intersects(any);
             let over = is(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            let Some(connection) = self.connection(ep).filter(|connection| connection.socket.is_some())
+            else {
+                // That it takes more is nothing to one that was shut down.
+                if over || is(EventFlags::IN) {
+                    self.linger_on(ep);
+                }
+                continue;
+            };
             connection.readable |= is(EventFlags::IN) || over;
             connection.writable |= is(EventFlags::OUT) || over;
             connection.ended |= over;
