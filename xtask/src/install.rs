@@ -115,7 +115,7 @@ fn build() -> Result<(), String> {
 pub(crate) fn deb() -> Result<(), String> {
     setup::provide(&[&setup::CARGO_DEB]);
     build()?;
-    process::run(workspace::cargo().args(["deb", "--no-build", "-p", "kofi-libfabric"]))
+    process::run(workspace::cargo().args(["deb", "--no-build", "--strip", "-p", "kofi-libfabric"]))
 }
 
 fn install(tree: &Tree) -> Result<(), String> {
