@@ -525,4 +525,64 @@ mod tests {
             assert_eq!(parse_int(text), number, "{text:?}");
         }
     }
+
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    unsafe extern "C" fn their_log(
+        provider: *const fi_provider,
+        level: fi_log_level,
+        _: fi_log_subsys,
+        function: *const c_char,
+        _: c_int,
+        text: *const c_char,
+    ) {
+        // SAFETY: a provider and texts.
+        let (provider, function, text) =
+            unsafe { (name(provider), heap::read_text(function).unwrap(), heap::read_text(text).unwrap()) };
+        SEEN.lock().unwrap().push(format!("{provider} {level} {function} {text}"));
+    }
+
+    unsafe extern "C" fn their_enabled(
+        _: *const fi_provider,
+        level: fi_log_level,
+        _: fi_log_subsys,
+        _: u64,
+    ) -> c_int {
+        c_int::from(level <= FI_LOG_INFO)
+    }
+
+    /// As `fi_import_log` does it.
+    #[test]
+    fn a_program_brings_its_own_log() {
+        let seen = || std::mem::take(&mut *SEEN.lock().unwrap());
+        let their_ops = fi_ops_log { enabled: their_enabled, log: their_log, ..OWN_OPS };
+        let mut theirs = fid_logging {
+            fid: fid { fclass: FI_CLASS_LOG, context: core::ptr::null_mut(), ops: core::ptr::null() },
+            ops: &their_ops,
+        };
+        let opened = open(core::ptr::null_mut()).unwrap();
+        // SAFETY: objects that are open, with their own functions.
+        unsafe {
+            let bind = (*(*opened).ops).bind.unwrap();
+            assert_eq!(bind(opened, (&raw mut theirs).cast(), 1), -Errno::EINVAL.raw(), "there are no flags");
+            assert_eq!(bind(opened, (&raw mut theirs).cast(), 0), 0);
+            ((*(*opened).ops).close.unwrap())(opened);
+            assert_eq!(open(core::ptr::null_mut()), Err(Errno::EALREADY));
+
+            line(FI_LOG_INFO, c"here", format_args!("a line"));
+            line(FI_LOG_DEBUG, c"here", format_args!("too much"));
+            assert_eq!(seen(), ["core 2 here a line\n"]);
+            assert_eq!(enabled(core::ptr::null(), FI_LOG_DEBUG, FI_LOG_CORE), 0);
+            // What kofi tells goes there, too.
+            tracing::info!(target: "kofi::connection", fid = 7, "connected");
+            let told = seen();
+            assert!(told.contains(&"tcp 2 kofi::connection connected fid=7\n".to_owned()), "{told:?}");
+
+            ((*theirs.fid.ops).close.unwrap())((&raw mut theirs).cast());
+            line(FI_LOG_INFO, c"here", format_args!("back to where it was"));
+            assert!(seen().is_empty());
+            let again = open(core::ptr::null_mut()).unwrap();
+            ((*(*again).ops).close.unwrap())(again);
+        }
+    }
 }

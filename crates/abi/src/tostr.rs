@@ -93,6 +93,7 @@ unsafe fn text(data: *const c_void, kind: fi_type) -> String {
             FI_TYPE_EQ_EVENT => name(EVENTS, number()),
             FI_TYPE_CQ_EVENT_FLAGS => list(bits(), CQ_FLAGS),
             FI_TYPE_MR_MODE => info::mr_mode(data.cast::<c_int>().read_unaligned()).to_string(),
+            FI_TYPE_OP_TYPE => name(names::fi_op_type, number()),
             FI_TYPE_FID => fid_text("fid: ", data.cast()),
             FI_TYPE_COLLECTIVE_OP => name(names::fi_collective_op, number()),
             FI_TYPE_HMEM_IFACE => name(names::fi_hmem_iface, number()),
@@ -106,7 +107,6 @@ unsafe fn text(data: *const c_void, kind: fi_type) -> String {
             FI_TYPE_CQ_ERR_ENTRY => cq_err_entry(&data.cast::<fi_cq_err_entry>().read()),
             FI_TYPE_CQ_WAIT_COND => name(names::fi_cq_wait_cond, number()),
             FI_TYPE_WAIT_OBJ => name(names::fi_wait_obj, number()),
-            // FI_TYPE_OP_TYPE is for deferred work, which there is not here.
             _ => "Unknown type".into(),
         }
     }

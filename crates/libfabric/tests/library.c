@@ -22,7 +22,7 @@ static void texts(void)
 		{ FI_TYPE_EP_TYPE, 3 }, { FI_TYPE_ADDR_FORMAT, 15 }, { FI_TYPE_THREADING, 5 }, { FI_TYPE_PROGRESS, 2 },
 		{ FI_TYPE_PROTOCOL, 6 }, { FI_TYPE_AV_TYPE, 3 }, { FI_TYPE_ATOMIC_TYPE, 13 }, { FI_TYPE_ATOMIC_OP, 18 },
 		{ FI_TYPE_EQ_EVENT, 7 }, { FI_TYPE_COLLECTIVE_OP, 9 }, { FI_TYPE_HMEM_IFACE, 5 },
-		{ FI_TYPE_CQ_FORMAT, 5 }, { FI_TYPE_LOG_LEVEL, 4 }, { FI_TYPE_LOG_SUBSYS, 10 },
+		{ FI_TYPE_OP_TYPE, 11 }, { FI_TYPE_CQ_FORMAT, 5 }, { FI_TYPE_LOG_LEVEL, 4 }, { FI_TYPE_LOG_SUBSYS, 10 },
 	};
 	static const struct { enum fi_type type; uint64_t bits; } flags[] = {
 		{ FI_TYPE_CAPS, FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_HMEM },

@@ -475,6 +475,20 @@ enums! {
         FI_SCATTER = 7,
         FI_GATHER = 8,
     }
+    /// Operations of deferred work (`fi_trigger(3)`), which there is not here; `fi_tostr` has their names.
+    fi_op_type {
+        FI_OP_RECV = 0,
+        FI_OP_SEND = 1,
+        FI_OP_TRECV = 2,
+        FI_OP_TSEND = 3,
+        FI_OP_READ = 4,
+        FI_OP_WRITE = 5,
+        FI_OP_ATOMIC = 6,
+        FI_OP_FETCH_ATOMIC = 7,
+        FI_OP_COMPARE_ATOMIC = 8,
+        FI_OP_CNTR_SET = 9,
+        FI_OP_CNTR_ADD = 10,
+    }
     /// Ways to wait (`fi_cq(3)`).
     fi_wait_obj {
         FI_WAIT_NONE = 0,

@@ -177,6 +177,7 @@ fn source() -> String {
          #include <rdma/fi_cm.h>\n#include <rdma/fi_collective.h>\n#include <rdma/fi_domain.h>\n\
          #include <rdma/fi_endpoint.h>\n#include <rdma/fi_eq.h>\n#include <rdma/fi_errno.h>\n\
          #include <rdma/fi_ext.h>\n#include <rdma/fi_rma.h>\n#include <rdma/fi_tagged.h>\n\
+         #include <rdma/fi_trigger.h>\n\
          #include <rdma/providers/fi_log.h>\n#include <rdma/providers/fi_prov.h>\n\n\
          int main(void)\n{{\n{lines}\treturn 0;\n}}\n"
     )
