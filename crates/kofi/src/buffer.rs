@@ -30,8 +30,6 @@ enum Memory {
     },
     /// Never in the hands of an application.
     Lent(Lent),
-    /// A C program's.
-    Foreign(Foreign),
 }
 
 impl Clone for Memory {
@@ -44,16 +42,11 @@ impl Clone for Memory {
             Self::Part { bytes, whole } => Self::Part { bytes: bytes.clone(), whole: *whole },
             // A loan cannot be doubled.
             Self::Lent(lent) => Self::Owned(lent.as_slice().to_vec()),
-            Self::Foreign(foreign) => Self::Owned(foreign.as_slice().to_vec()),
         }
     }
 }
 
 impl Buf {
-    pub(crate) fn foreign(memory: Foreign) -> Self {
-        Self(Memory::Foreign(memory))
-    }
-
     /// A buffer of `len` zero bytes, to receive into.
     pub fn zeroed(len: usize) -> Self {
         vec![0; len].into()
@@ -67,7 +60,6 @@ impl Buf {
             Memory::Static(bytes) => bytes,
             Memory::Lent(lent) => lent.as_slice(),
             Memory::Part { bytes, .. } => bytes,
-            Memory::Foreign(foreign) => foreign.as_slice(),
         }
     }
 
@@ -79,7 +71,6 @@ impl Buf {
             Memory::Static(_) => None,
             Memory::Lent(lent) => lent.as_mut_slice(),
             Memory::Part { bytes, .. } => Some(bytes),
-            Memory::Foreign(foreign) => foreign.as_mut_slice(),
         }
     }
 
@@ -92,7 +83,6 @@ impl Buf {
             Memory::Static(bytes) => bytes.to_vec(),
             Memory::Lent(lent) => lent.as_slice().to_vec(),
             Memory::Part { bytes, .. } => bytes.into(),
-            Memory::Foreign(foreign) => foreign.as_slice().to_vec(),
         }
     }
 
@@ -114,7 +104,7 @@ impl Buf {
 
     /// Makes it a buffer for several messages, which [`split_to`](Self::split_to) takes apart.
     fn make_divisible(&mut self) {
-        if matches!(self.0, Memory::Part { .. } | Memory::Foreign(_)) {
+        if matches!(self.0, Memory::Part { .. }) {
             return;
         }
         let buf = std::mem::replace(&mut self.0, Memory::Static(&[]));
@@ -130,7 +120,6 @@ impl Buf {
             Memory::Part { bytes, whole } => {
                 Self(Memory::Part { bytes: bytes.split_to(len.min(bytes.len())), whole: *whole })
             }
-            Memory::Foreign(foreign) => Self(Memory::Foreign(foreign.split_to(len))),
             _ => Self(Memory::Static(&[])),
         }
     }
@@ -187,66 +176,121 @@ impl<const N: usize> From<&'static [u8; N]> for Buf {
 }
 
 /// The segments of an operation: a message is gathered from them in order, or scattered over them.
-#[derive(Clone, Default, Debug)]
-pub struct Buffers(SmallVec<[Buf; 1]>);
+#[derive(Clone)]
+pub struct Buffers(Segments);
+
+enum Segments {
+    Own(SmallVec<[Buf; 1]>),
+    /// A C program's.
+    Foreign(Foreign),
+}
+
+impl Clone for Segments {
+    fn clone(&self) -> Self {
+        Self::Own(match self {
+            Self::Own(bufs) => bufs.clone(),
+            // What is the program's cannot be doubled.
+            Self::Foreign(foreign) => foreign.slices().map(|bytes| bytes.to_vec().into()).collect(),
+        })
+    }
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self(Segments::Own(SmallVec::new()))
+    }
+}
+
+impl std::fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Segments::Own(bufs) => f.debug_tuple("Buffers").field(bufs).finish(),
+            Segments::Foreign(_) => write!(f, "{} bytes of others", self.total_len()),
+        }
+    }
+}
 
 impl Buffers {
     pub(crate) fn lent(memory: Lent) -> Self {
-        Self(SmallVec::from_buf([Buf(Memory::Lent(memory))]))
+        Buf(Memory::Lent(memory)).into()
+    }
+
+    pub(crate) fn foreign(memory: Foreign) -> Self {
+        Self(Segments::Foreign(memory))
+    }
+
+    fn own(&self) -> &[Buf] {
+        match &self.0 {
+            Segments::Own(bufs) => bufs,
+            Segments::Foreign(_) => &[],
+        }
     }
 
     /// Whether they are borrowed from that scope.
     pub(crate) fn is_lent(&self, from: &Loans) -> bool {
-        matches!(self.0.first(), Some(Buf(Memory::Lent(lent))) if lent.is_of(from))
+        matches!(self.own(), [Buf(Memory::Lent(lent)), ..] if lent.is_of(from))
     }
 
     /// Whether they are somebody else's: borrowed, or a C program's.
     pub(crate) fn is_not_owned(&self) -> bool {
-        matches!(self.0.first(), Some(Buf(Memory::Lent(_) | Memory::Foreign(_))))
+        matches!(self.0, Segments::Foreign(_)) || matches!(self.own(), [Buf(Memory::Lent(_)), ..])
     }
 
     /// Where the first segment begins, also if it has no bytes.
     pub(crate) fn address(&self) -> usize {
-        match self.0.first() {
-            Some(Buf(Memory::Foreign(foreign))) => foreign.address(),
-            Some(first) => first.as_slice().as_ptr().addr(),
-            None => 0,
+        match &self.0 {
+            Segments::Own(bufs) => bufs.first().map_or(0, |first| first.as_slice().as_ptr().addr()),
+            Segments::Foreign(foreign) => foreign.address(),
+        }
+    }
+
+    /// How many segments there are.
+    pub(crate) fn count(&self) -> usize {
+        match &self.0 {
+            Segments::Own(bufs) => bufs.len(),
+            Segments::Foreign(foreign) => foreign.count(),
         }
     }
 
     /// Bytes in all segments.
     pub fn total_len(&self) -> usize {
-        self.iter().map(|buf| buf.len()).sum()
+        self.all().map(|bytes| bytes.len()).sum()
     }
 
-    /// The segments.
+    /// The segments that a Rust program has given: none of those that are a [C program's](crate::foreign).
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Buf> {
-        self.0.iter()
+        self.own().iter()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[u8]> {
+        let foreign = match &self.0 {
+            Segments::Own(_) => None,
+            Segments::Foreign(foreign) => Some(foreign),
+        };
+        self.own().iter().map(Buf::as_slice).chain(foreign.into_iter().flat_map(Foreign::slices))
     }
 
     /// The only segment, or all of them joined in a new one.
     pub fn into_single(self) -> Buf {
-        let mut bufs = self.0;
-        match (bufs.pop(), bufs.is_empty()) {
-            (None, _) => Vec::new().into(),
-            (Some(only), true) => only,
-            (Some(last), false) => {
-                bufs.push(last);
-                bufs.iter().flat_map(|buf| buf.as_slice()).copied().collect::<Vec<u8>>().into()
-            }
+        match self.0 {
+            Segments::Own(mut bufs) if bufs.len() == 1 => bufs.pop().unwrap_or_else(|| Vec::new().into()),
+            _ => self.all().flatten().copied().collect::<Vec<u8>>().into(),
         }
     }
 
     /// Memory of a provider, which [`into_spare`](Self::into_spare) gives back to it.
     pub(crate) fn spare(bytes: Vec<u8>) -> Self {
-        Self(SmallVec::from_buf([Buf(Memory::Spare(bytes))]))
+        Buf(Memory::Spare(bytes)).into()
     }
 
     /// The provider's memory, if it is that.
-    pub(crate) fn into_spare(mut self) -> Option<Vec<u8>> {
-        match self.0.pop()?.0 {
-            Memory::Spare(bytes) => Some(bytes),
-            _ => None,
+    pub(crate) fn into_spare(self) -> Option<Vec<u8>> {
+        match self.0 {
+            Segments::Own(mut bufs) => match bufs.pop()?.0 {
+                Memory::Spare(bytes) => Some(bytes),
+                _ => None,
+            },
+            Segments::Foreign(_) => None,
         }
     }
 
@@ -266,27 +310,37 @@ impl Buffers {
 
     /// Makes the buffer one for several messages.
     pub(crate) fn make_divisible(&mut self) {
-        self.0.iter_mut().for_each(Buf::make_divisible);
+        match &mut self.0 {
+            Segments::Own(bufs) => bufs.iter_mut().for_each(Buf::make_divisible),
+            // It is that as it is.
+            Segments::Foreign(_) => {}
+        }
     }
 
     /// Takes the first `len` bytes off a divisible buffer.
     pub(crate) fn split_to(&mut self, len: u64) -> Self {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.0.first_mut().map(|buf| buf.split_to(len).into()).unwrap_or_default()
+        match &mut self.0 {
+            Segments::Own(bufs) => bufs.first_mut().map(|buf| buf.split_to(len).into()).unwrap_or_default(),
+            Segments::Foreign(foreign) => Self(Segments::Foreign(foreign.split_to(len))),
+        }
     }
 
-    /// The segments, to be written to; `None` when one of them is shared or static.
-    pub(crate) fn as_mut_slices(&mut self) -> Option<SmallVec<[&mut [u8]; 4]>> {
-        self.0.iter_mut().map(Buf::as_mut_slice).collect()
+    /// Whether all of them can be written to: none is shared or static.
+    pub(crate) fn are_writable(&mut self) -> bool {
+        match &mut self.0 {
+            Segments::Own(bufs) => bufs.iter_mut().all(|buf| buf.as_mut_slice().is_some()),
+            Segments::Foreign(foreign) => foreign.is_writable(),
+        }
     }
 
     /// The pieces that bytes `offset..offset + len` are in.
     pub(crate) fn slices(&self, offset: u64, len: u64) -> impl Iterator<Item = &[u8]> {
         let mut skip = offset;
         let mut left = len;
-        self.iter().filter_map(move |buf| {
-            let (start, end) = piece(buf.len(), &mut skip, &mut left)?;
-            buf.get(start..end)
+        self.all().filter_map(move |bytes| {
+            let (start, end) = piece(bytes.len(), &mut skip, &mut left)?;
+            bytes.get(start..end)
         })
     }
 
@@ -294,9 +348,14 @@ impl Buffers {
     pub(crate) fn slices_mut(&mut self, offset: u64, len: u64) -> impl Iterator<Item = &mut [u8]> {
         let mut skip = offset;
         let mut left = len;
-        self.0.iter_mut().filter_map(move |buf| {
-            let (start, end) = piece(buf.len(), &mut skip, &mut left)?;
-            buf.as_mut_slice()?.get_mut(start..end)
+        let (own, foreign) = match &mut self.0 {
+            Segments::Own(bufs) => (bufs.as_mut_slice(), None),
+            Segments::Foreign(foreign) => (&mut [][..], Some(foreign)),
+        };
+        let own = own.iter_mut().filter_map(Buf::as_mut_slice);
+        own.chain(foreign.into_iter().flat_map(Foreign::slices_mut)).filter_map(move |bytes| {
+            let (start, end) = piece(bytes.len(), &mut skip, &mut left)?;
+            bytes.get_mut(start..end)
         })
     }
 }
@@ -315,19 +374,22 @@ impl IntoIterator for Buffers {
     type IntoIter = smallvec::IntoIter<[Buf; 1]>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        match self.0 {
+            Segments::Own(bufs) => bufs.into_iter(),
+            Segments::Foreign(_) => SmallVec::new().into_iter(),
+        }
     }
 }
 
 impl<B: Into<Buf>> From<B> for Buffers {
     fn from(buf: B) -> Self {
-        Self(SmallVec::from_buf([buf.into()]))
+        Self(Segments::Own(SmallVec::from_buf([buf.into()])))
     }
 }
 
 impl<B: Into<Buf>> FromIterator<B> for Buffers {
     fn from_iter<I: IntoIterator<Item = B>>(bufs: I) -> Self {
-        Self(bufs.into_iter().map(Into::into).collect())
+        Self(Segments::Own(bufs.into_iter().map(Into::into).collect()))
     }
 }
 

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Memory that a C program lends by pointer and length. For faces whose callers cannot be held to Rust's rules;
-//! Rust programs have [`Buf`] and [`Endpoint::scope`](crate::Endpoint::scope).
+//! Rust programs have [`Buf`](crate::Buf) and [`Endpoint::scope`](crate::Endpoint::scope).
 
 use std::ptr::NonNull;
 
-use crate::buffer::Buf;
+use smallvec::SmallVec;
+
+use crate::buffer::Buffers;
 
 /// Memory of somebody else. Nothing is allocated or counted for it, and completions come without it.
 pub(crate) struct Foreign {
+    pieces: SmallVec<[Piece; 4]>,
+    writable: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
     /// Null only where there are no bytes.
     start: *mut u8,
     len: usize,
-    writable: bool,
 }
 
 // SAFETY: who made it has promised that the memory may be used from any thread.
@@ -19,66 +26,85 @@ unsafe impl Send for Foreign {}
 // SAFETY: as above.
 unsafe impl Sync for Foreign {}
 
-/// A buffer for an operation, or for a registration, of `len` bytes from `start` on. Receives, reads of a peer's
+/// Buffers for an operation, or for a registration: so many bytes from each start on. Receives, reads of a peer's
 /// memory and registrations for [`REMOTE_WRITE`](crate::OpFlags::REMOTE_WRITE) take only what is `writable`.
 /// Null has no bytes.
+///
+/// Nothing is allocated for up to four pieces, and none comes back: [`Buffers::iter`] shows nothing of them.
 ///
 /// # Safety
 /// The memory must be there, and writable if it is said to be, from any thread: until the operation's completion was
 /// read or its endpoint is closed, until [`MemoryRegion::close`](crate::MemoryRegion::close) has returned, or, where
-/// the call refuses the buffer, until that is dropped. This is what `fi_msg(3)`, `fi_rma(3)` and `fi_mr(3)` ask of C
-/// programs.
+/// the call refuses the buffers, until these are dropped. This is what `fi_msg(3)`, `fi_rma(3)` and `fi_mr(3)` ask of
+/// C programs.
 ///
 /// Bytes go from it and to it by system calls and copies, made under the domain's lock. If others write to them at
 /// that moment, or to memory that is being received into, what comes out is a mix of both: of registered memory C
 /// programs and their peers expect nothing else.
-pub unsafe fn memory(start: *mut u8, len: usize, writable: bool) -> Buf {
-    Buf::foreign(Foreign { start, len: if start.is_null() { 0 } else { len }, writable })
+pub unsafe fn memory(pieces: impl IntoIterator<Item = (*mut u8, usize)>, writable: bool) -> Buffers {
+    let piece = |(start, len): (*mut u8, usize)| Piece { start, len: if start.is_null() { 0 } else { len } };
+    Buffers::foreign(Foreign { pieces: pieces.into_iter().map(piece).collect(), writable })
 }
 
-impl Foreign {
+impl Piece {
     fn start(&self) -> NonNull<u8> {
         NonNull::new(self.start).unwrap_or(NonNull::dangling())
     }
+}
 
+impl Foreign {
+    pub(crate) fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Where the first piece begins.
     pub(crate) fn address(&self) -> usize {
-        self.start.addr()
+        self.pieces.first().map_or(0, |first| first.start.addr())
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         // SAFETY: see `memory`.
-        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len) }
+        self.pieces
+            .iter()
+            .map(|piece| unsafe { std::slice::from_raw_parts(piece.start().as_ptr(), piece.len) })
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
-        match self.writable {
-            // SAFETY: see `memory`.
-            true => Some(unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len) }),
-            false => None,
-        }
+    /// None of memory that is only for reading.
+    pub(crate) fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let pieces = if self.writable { &self.pieces[..] } else { &[] };
+        // SAFETY: see `memory`; each piece is there once.
+        pieces
+            .iter()
+            .map(|piece| unsafe { std::slice::from_raw_parts_mut(piece.start().as_ptr(), piece.len) })
     }
 
-    /// Takes the first bytes off.
+    /// Takes the first bytes off the only piece.
     pub(crate) fn split_to(&mut self, len: usize) -> Self {
-        let len = len.min(self.len);
-        let first = Self { start: self.start, len, writable: self.writable };
-        // SAFETY: not beyond the end.
-        self.start = unsafe { self.start.add(len) };
-        self.len -= len;
-        first
+        let mut first = SmallVec::new();
+        if let Some(piece) = self.pieces.first_mut() {
+            let len = len.min(piece.len);
+            first.push(Piece { start: piece.start, len });
+            // SAFETY: not beyond the end.
+            piece.start = unsafe { piece.start.add(len) };
+            piece.len -= len;
+        }
+        Self { pieces: first, writable: self.writable }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::Buffers;
 
     #[test]
     fn it_is_the_callers_memory() {
         let mut bytes = [1, 2, 3, 4, 5];
         // SAFETY: `bytes` outlives the buffers.
-        let mut buffers = Buffers::from(unsafe { memory(bytes.as_mut_ptr(), bytes.len(), true) });
+        let mut buffers = unsafe { memory([(bytes.as_mut_ptr(), bytes.len())], true) };
         buffers.make_divisible();
         let mut first = buffers.split_to(2);
         first.slices_mut(1, 1).for_each(|piece| piece.fill(9));
@@ -90,16 +116,30 @@ mod tests {
     }
 
     #[test]
+    fn pieces_are_one_range() {
+        let (mut one, mut two) = ([1, 2, 3], [4, 5]);
+        let null = std::ptr::null_mut();
+        // SAFETY: both outlive the buffers.
+        let mut buffers = unsafe { memory([(one.as_mut_ptr(), 3), (null, 9), (two.as_mut_ptr(), 2)], true) };
+        assert_eq!((buffers.count(), buffers.total_len(), buffers.is_not_owned()), (3, 5, true));
+        assert!(buffers.slices(2, 2).eq([&[3][..], &[4]]));
+        buffers.slices_mut(2, 2).for_each(|piece| piece.fill(9));
+        assert_eq!(buffers.into_single().into_vec(), [1, 2, 9, 9, 5]);
+        assert_eq!((one, two), ([1, 2, 9], [9, 5]));
+    }
+
+    #[test]
     fn memory_to_read_from_is_not_written_to() {
         let bytes = [1, 2, 3];
-        // SAFETY: `bytes` outlives the buffer.
-        let mut buf = unsafe { memory(bytes.as_ptr().cast_mut(), bytes.len(), false) };
-        assert!(buf.as_mut_slice().is_none());
-        assert_eq!(*buf, bytes);
-        assert_eq!(buf.clone().into_vec(), bytes);
+        // SAFETY: `bytes` outlives the buffers.
+        let mut buffers = unsafe { memory([(bytes.as_ptr().cast_mut(), 3)], false) };
+        assert!(!buffers.are_writable() && buffers.slices_mut(0, 3).next().is_none());
+        let copy = buffers.clone();
+        assert!(!copy.is_not_owned());
+        assert_eq!(copy.into_single().into_vec(), bytes);
         // SAFETY: no bytes are there.
-        let mut null = unsafe { memory(std::ptr::null_mut(), 9, true) };
-        assert_eq!(null.as_mut_slice(), Some(&mut [][..]));
-        assert_eq!(Buffers::from(null).address(), 0);
+        let mut null = unsafe { memory([(std::ptr::null_mut(), 9)], true) };
+        assert!(null.are_writable());
+        assert_eq!((null.address(), null.total_len()), (0, 0));
     }
 }

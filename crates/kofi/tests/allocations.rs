@@ -253,8 +253,11 @@ fn memory_of_c_programs() {
         let side = |endpoint: &Endpoint, cq: &CompletionQueue, first: bool| {
             let (mut incoming, mut outgoing) = (vec![0; len], vec![0; len]);
             // SAFETY: both live until the endpoint is closed, and nobody else uses them before that.
-            let lend =
-                |memory: &mut Vec<u8>| unsafe { foreign::memory(memory.as_mut_ptr(), memory.len(), true) };
+            let lend = |memory: &mut Vec<u8>| unsafe {
+                let half = memory.len() / 2;
+                let (first, second) = memory.split_at_mut(half);
+                foreign::memory([first, second].map(|piece| (piece.as_mut_ptr(), piece.len())), true)
+            };
             let incoming_at = incoming.as_ptr().addr();
             endpoint.recv(lend(&mut incoming), INCOMING).unwrap();
             let mut round = || {

@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 
-use kofi::{Buf, Buffers, foreign};
+use kofi::{Buffers, foreign};
 use kofi_core::{Error, Result};
 
 use crate::sys::iovec;
@@ -11,8 +11,13 @@ use crate::sys::iovec;
 /// Most segments that any object takes; lists are not read any further.
 const MOST: usize = kofi_core::memory::IOV_LIMIT;
 
-pub(super) fn null(call: &'static str) -> Error {
+fn null(call: &'static str) -> Error {
     Error::Invalid { call, problem: "null with a length; give the memory, or length 0" }
+}
+
+/// What C says of a piece.
+fn piece(iov: &iovec) -> (*mut u8, usize) {
+    (iov.iov_base.cast(), iov.iov_len)
 }
 
 /// Memory that bytes are taken from.
@@ -23,12 +28,12 @@ pub(super) fn null(call: &'static str) -> Error {
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
-pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize) -> Result<Buf> {
+pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize) -> Result<Buffers> {
     if start.is_null() && len > 0 {
         return Err(null(call));
     }
     // SAFETY: see above.
-    Ok(unsafe { foreign::memory(start.cast::<u8>().cast_mut(), len, false) })
+    Ok(unsafe { foreign::memory([(start.cast::<u8>().cast_mut(), len)], false) })
 }
 
 /// Memory that bytes are put into. Null is memory of no bytes, whatever its length: who expects messages without any
@@ -37,9 +42,24 @@ pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
-pub(super) unsafe fn sink(start: *mut c_void, len: usize) -> Buf {
+pub(super) unsafe fn sink(start: *mut c_void, len: usize) -> Buffers {
     // SAFETY: see above.
-    unsafe { foreign::memory(start.cast(), len, true) }
+    unsafe { foreign::memory([(start.cast(), len)], true) }
+}
+
+/// Memory that is registered.
+///
+/// # Errors
+/// -FI_EINVAL for null with a length.
+///
+/// # Safety
+/// As for [`foreign::memory`].
+pub(super) unsafe fn region(call: &'static str, iov: &[iovec]) -> Result<Buffers> {
+    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
+        return Err(null(call));
+    }
+    // SAFETY: see above.
+    Ok(unsafe { foreign::memory(iov.iter().map(piece), true) })
 }
 
 /// A list that C hands over.
@@ -66,24 +86,24 @@ pub(super) unsafe fn list<'a, T>(
     }
 }
 
-/// Pieces that bytes are taken from: [`source`] of each.
+/// Pieces that bytes are taken from.
 ///
 /// # Errors
-/// -FI_EINVAL for null where there should be something, and for too many.
+/// -FI_EINVAL for null with a length, and for too many.
 ///
 /// # Safety
 /// As for [`list`]; each piece as for [`foreign::memory`].
 pub(super) unsafe fn sources(call: &'static str, iov: *const iovec, count: usize) -> Result<Buffers> {
     // SAFETY: see above.
-    match unsafe { list(call, "tx_attr.iov_limit", iov, count)? } {
-        // SAFETY: see above.
-        [only] => Ok(unsafe { source(call, only.iov_base, only.iov_len)? }.into()),
-        // SAFETY: see above.
-        iov => iov.iter().map(|iov| unsafe { source(call, iov.iov_base, iov.iov_len) }).collect(),
+    let iov = unsafe { list(call, "tx_attr.iov_limit", iov, count)? };
+    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
+        return Err(null(call));
     }
+    // SAFETY: see above.
+    Ok(unsafe { foreign::memory(iov.iter().map(piece), false) })
 }
 
-/// Pieces that bytes are put into: [`sink`] of each.
+/// Pieces that bytes are put into, null as in [`sink`].
 ///
 /// # Errors
 /// -FI_EINVAL for a list that is null, and for too many.
@@ -97,10 +117,5 @@ pub(super) unsafe fn sinks(
     count: usize,
 ) -> Result<Buffers> {
     // SAFETY: see above.
-    Ok(match unsafe { list(call, limit, iov, count)? } {
-        // SAFETY: see above.
-        [only] => unsafe { sink(only.iov_base, only.iov_len) }.into(),
-        // SAFETY: see above.
-        iov => iov.iter().map(|iov| unsafe { sink(iov.iov_base, iov.iov_len) }).collect(),
-    })
+    Ok(unsafe { foreign::memory(list(call, limit, iov, count)?.iter().map(piece), true) })
 }

@@ -51,11 +51,8 @@ unsafe fn register(fid: *mut fid, mr: *mut *mut fid_mr, iov: &[iovec], wanted: &
     if wanted.flags != 0 {
         return Err(Error::BadFlags { call: CALL, found: wanted.flags, allowed: 0 });
     }
-    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
-        return Err(memory::null(CALL));
-    }
     // SAFETY: see above.
-    let buffers = iov.iter().map(|iov| unsafe { memory::sink(iov.iov_base, iov.iov_len) }).collect();
+    let buffers = unsafe { memory::region(CALL, iov)? };
     let access = OpFlags::from_bits_retain(wanted.access);
     let region = Region { buffers, access, requested_key: wanted.requested_key };
     let ops = domain.domain.ops().mr_reg(region)?;

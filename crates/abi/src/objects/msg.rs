@@ -55,7 +55,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(buf, len).into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(buf, len)) };
         Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
     })
 }
@@ -116,7 +116,7 @@ unsafe extern "C" fn send(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?.into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
         post(ep, buffers, None, context)
     })
 }
@@ -147,7 +147,7 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?.into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(SEND, ep)?, memory::source(SEND, buf, len)?) };
         post(ep, buffers, Some(data), context)
     })
 }

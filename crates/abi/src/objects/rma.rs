@@ -55,7 +55,7 @@ unsafe extern "C" fn read(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(buf, len).into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(buf, len)) };
         let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
     })
@@ -106,7 +106,7 @@ unsafe extern "C" fn write(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?.into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
         let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })
@@ -158,7 +158,7 @@ unsafe extern "C" fn writedata(
 ) -> isize {
     status(|| {
         // SAFETY: as above.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?.into()) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
         let message = Message { buffers, data: Some(data), flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })

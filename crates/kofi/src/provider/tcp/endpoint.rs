@@ -296,7 +296,7 @@ impl EndpointOps for TcpEndpoint {
 
     fn read(&self, receive: Receive, remote: &[Segment]) -> Result<(), Refused> {
         let Receive { mut buffers, flags, context } = receive;
-        if buffers.as_mut_slices().is_none() {
+        if !buffers.are_writable() {
             let problem = "shared or static memory cannot be read into; give a vector";
             return Err(Refused { error: Error::Invalid { call: "fi_readmsg", problem }, buffers });
         }
@@ -348,7 +348,7 @@ impl TcpEndpoint {
         let Message { buffers, data, flags, context } = message;
         let send = Send {
             len: buffers.total_len() as u64,
-            segments: buffers.iter().len(),
+            segments: buffers.count(),
             data,
             flags,
             context,
@@ -406,14 +406,14 @@ fn injection(bytes: &[u8], data: Option<u64>) -> Send {
 /// A receive to be posted, and its memory.
 pub(super) fn to_post(receive: Receive) -> Result<(PostReceive, Buffers), Refused> {
     let Receive { mut buffers, flags, context } = receive;
-    if buffers.as_mut_slices().is_none() {
+    if !buffers.are_writable() {
         let problem = "shared or static memory cannot be received into; give a vector";
         return Err(Refused { error: Error::Invalid { call: "fi_recvmsg", problem }, buffers });
     }
     if flags.contains(OpFlags::MULTI_RECV) {
         buffers.make_divisible();
     }
-    let (len, segments) = (buffers.total_len() as u64, buffers.iter().len());
+    let (len, segments) = (buffers.total_len() as u64, buffers.count());
     Ok((PostReceive { len, segments, flags, context }, buffers))
 }
 

@@ -25,7 +25,7 @@ impl TcpMemoryRegion {
     pub(super) fn open(domain: &Arc<Shared>, region: Region) -> Result<Self, Refused> {
         let Region { mut buffers, access, requested_key } = region;
         let refuse = |error, buffers| Err(Refused { error, buffers });
-        if access.contains(OpFlags::REMOTE_WRITE) && buffers.as_mut_slices().is_none() {
+        if access.contains(OpFlags::REMOTE_WRITE) && !buffers.are_writable() {
             let problem = "shared or static memory cannot be written by peers; give a vector";
             return refuse(Error::Invalid { call: "fi_mr_regattr", problem }, buffers);
         }
@@ -34,8 +34,8 @@ impl TcpMemoryRegion {
             Err(error) => return refuse(error, buffers),
         };
         let len = buffers.total_len();
-        let address = buffers.iter().next().map_or(0, |first| first.as_slice().as_ptr().addr() as u64);
-        let segments = buffers.iter().len();
+        let address = buffers.address() as u64;
+        let segments = buffers.count();
         let registration = Registration { len: len as u64, segments, address, access, requested_key };
         let mut state = domain.lock();
         let found = state.machine.register(&registration, random);
@@ -104,7 +104,7 @@ impl MemoryRegionOps for TcpMemoryRegion {
         const CALL: &str = "write to a memory region";
         self.with(CALL, at, bytes.len(), |state| {
             let buffers = state.region(self.id)?;
-            if buffers.as_mut_slices().is_none() {
+            if !buffers.are_writable() {
                 let problem = "its memory was given as shared or static; give a vector";
                 return Err(Error::Invalid { call: CALL, problem });
             }
