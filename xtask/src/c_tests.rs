@@ -55,7 +55,7 @@ pub(crate) enum Under {
     Valgrind,
     /// AddressSanitizer in the programs: it sees the library's allocations, and what it does to the programs' memory
     Address,
-    /// ThreadSanitizer in the programs and in our library
+    /// ThreadSanitizer in the programs and in our library; needs a Rust toolchain with the source of its library
     Thread,
 }
 
@@ -79,7 +79,7 @@ const NOT_SLOW: [&str; 9] =
     ["timeouts", "bug-02", "bug-08", "bug-09", "bug-10", "bug-12", "bug-24", "bug-26", "bug-28"];
 
 /// Reports nothing but errors and what nothing points to any more, also of children and of programs that they start.
-const VALGRIND: [&str; 7] = [
+const VALGRIND: [&str; 8] = [
     "valgrind",
     "--quiet",
     "--error-exitcode=97",
@@ -87,7 +87,10 @@ const VALGRIND: [&str; 7] = [
     "--show-leak-kinds=definite",
     "--errors-for-leak-kinds=definite",
     "--trace-children=yes",
+    "--fair-sched=try",
 ];
+
+const FLAGS: [&str; 7] = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
 
 struct Program {
     /// Such as `programs/deck`.
@@ -233,6 +236,20 @@ fn directory(under: Option<Under>) -> PathBuf {
     })
 }
 
+/// ThreadSanitizer's runtime, which comes with Rust's compiler.
+fn thread_sanitizer() -> Result<PathBuf, String> {
+    let directory = workspace::ask_rustc(&["--print", "target-libdir"])?;
+    let files = fs::read_dir(directory.trim()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runtimes = files.filter(|path| path.to_string_lossy().ends_with("_rt.tsan.a"));
+    runtimes
+        .next()
+        .ok_or_else(|| "this Rust toolchain has no ThreadSanitizer; rustup's on Linux do".to_owned())
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Those that the options name, in the order of their names.
 fn programs(options: &Options) -> Result<Vec<Program>, String> {
     let slow = options.under.is_some();
@@ -242,7 +259,7 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
         let cannot = |why| format!("cannot list {}: {why}", sources.display());
         for entry in fs::read_dir(&sources).map_err(cannot)? {
             let source = entry.map_err(cannot)?.path();
-            let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = stem(&source);
             let name = format!("{group}/{stem}");
             let wanted =
                 options.pattern.is_empty() || options.pattern.iter().any(|part| name.contains(part.as_str()));
@@ -288,14 +305,27 @@ impl Program {
         {
             return Ok(());
         }
-        let mut cc = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        cc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]);
+        let compiler = || Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        let mut parts = vec![self.source.clone(), root.join("common.c")];
+        let mut cc = compiler();
+        cc.args(FLAGS);
         match under {
             Some(Under::Address) => _ = cc.args(["-fsanitize=address", "-fno-omit-frame-pointer"]),
-            Some(Under::Thread) => _ = cc.args(["-fsanitize=thread"]),
+            Some(Under::Thread) => {
+                // The library needs the runtime of Rust's compiler, so the program takes that, too.
+                for part in &mut parts {
+                    let object = self.executable.with_extension(format!("{}.o", stem(part)));
+                    let mut compile = compiler();
+                    compile.args(FLAGS).arg("-fsanitize=thread").arg("-c").arg(&*part).arg("-o").arg(&object);
+                    process::run(&mut compile)?;
+                    *part = object;
+                }
+                cc.args(["-rdynamic", "-Wl,--whole-archive"]).arg(thread_sanitizer()?);
+                cc.args(["-Wl,--no-whole-archive", "-lm", "-lrt"]);
+            }
             None | Some(Under::Valgrind) => {}
         }
-        cc.arg("-o").arg(&self.executable).arg(&self.source).arg(root.join("common.c"));
+        cc.arg("-o").arg(&self.executable).args(&parts);
         process::run(cc.args(["-lfabric", "-lpthread", "-ldl"]))
     }
 
@@ -317,7 +347,7 @@ impl Program {
         } else {
             Command::new(&self.executable)
         };
-        command.env("LD_LIBRARY_PATH", library);
+        command.env("LD_LIBRARY_PATH", library).env("TSAN_OPTIONS", "halt_on_error=1");
         for (name, set) in [("STOCK", options.libraries.stock), ("SLOW", slow)] {
             if set {
                 command.env(name, "1");
