@@ -227,6 +227,11 @@ fn own(under: Option<Under>) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
+/// Where our library is under its name, once that was built here.
+pub(crate) fn own_directory() -> PathBuf {
+    workspace::target_dir().join("release/c-tests")
+}
+
 /// Where the executables are.
 fn directory(under: Option<Under>) -> PathBuf {
     workspace::target_dir().join(match under {

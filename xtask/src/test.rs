@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::setup::{self, Tool};
-use crate::{fuzz, kernel, process, shuttle, sim, workspace};
+use crate::{c_tests, fuzz, kernel, process, shuttle, sim, workspace};
 
 /// A step that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -154,6 +154,26 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
             run
         }],
     };
+    let c_programs = |arguments: &[&str]| {
+        let mut run = xtask("c-tests");
+        run.args(arguments);
+        run
+    };
+    let two_processes = ["programs/deck", "programs/rma"];
+    let c_programs = Step {
+        name: "C programs, on ours and on stock".to_owned(),
+        needs: &[&setup::STOCK_HEADERS],
+        commands: vec![
+            c_programs(&[]),
+            c_programs(&["--stock", "programs/"]),
+            c_programs(&[&["--stock-peer"], &two_processes[..]].concat()),
+            {
+                let mut run = c_programs(&[&["--stock"], &two_processes[..]].concat());
+                run.arg("--peer").arg(c_tests::own_directory());
+                run
+            },
+        ],
+    };
     // Containers mostly forbid it, also to root: then this part is left out, and that is said.
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if process::succeeds(Command::new("unshare").args(["-rn", "true"])) {
@@ -189,6 +209,7 @@ fn steps(options: &Options) -> Result<Vec<Step>, String> {
         fuzz,
         step("stock libfabric", &[&setup::STOCK_PROGRAMS, &setup::STOCK_HEADERS], interop),
         c_abi,
+        c_programs,
         step("tour", &[], cargo(&["run", "--release"])),
         kernel_source,
         step("kernel module in virtual machines", &kernel::TOOLS, {
