@@ -67,6 +67,7 @@ static int ask(void *arg)
 	for (i = info; i; i = i->next)
 		if (is_loopback(i->src_addr))
 			ret = LOOPBACK;
+	fi_freeinfo(info);
 	return ret;
 }
 
