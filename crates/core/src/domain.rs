@@ -31,6 +31,7 @@ use crate::counter::Bound;
 use crate::endpoint::{Binding, Endpoint, EndpointAttr, EpId, Incoming, Origin, State};
 use crate::event_queue::{Entry, Fid};
 use crate::flags::OpFlags;
+use crate::liveness::Looks;
 use crate::memory::Regions;
 use crate::multi_receive::{Part, Split};
 use crate::operation::{Failure, List, OpId, Operation, Operations, Role};
@@ -64,6 +65,7 @@ pub struct Domain {
     pub(crate) splits: VecDeque<Split>,
     pub(crate) limits: TimeLimits,
     pub(crate) earliest: Earliest,
+    pub(crate) looks: Looks,
     pub(crate) totals: Totals,
     events: VecDeque<(EpId, Fid, Entry)>,
     transports: VecDeque<(EpId, TransportCommand)>,
@@ -392,6 +394,9 @@ impl Domain {
     }
 
     pub(crate) fn transport(&mut self, ep: EpId, command: TransportCommand) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
+            endpoint.looks = 0;
+        }
         self.transports.push_back((ep, command));
     }
 

@@ -262,6 +262,8 @@ pub(crate) struct Endpoint {
     pub(crate) reason: Option<Reason>,
     /// The peer leaves unanswered what it was sent since then.
     pub(crate) silent_since: Option<Instant>,
+    /// Looks at whether the peer answers that are due since something was sent.
+    pub(crate) looks: u8,
 }
 
 impl Endpoint {
@@ -301,6 +303,7 @@ impl Endpoint {
             traffic: Traffic::default(),
             reason: None,
             silent_since: None,
+            looks: 0,
         }
     }
 

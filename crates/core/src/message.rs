@@ -328,6 +328,7 @@ impl Domain {
         if let Some(endpoint) = self.endpoints.get_mut(ep.0) {
             endpoint.tx.sequence = endpoint.tx.sequence.wrapping_add(1);
             endpoint.traffic.sent.add(len);
+            self.asked(ep);
             self.count(ep, OpFlags::MSG | OpFlags::SEND, true);
         }
     }
@@ -481,6 +482,7 @@ impl Domain {
 
     /// The transport took `bytes` bytes of what was planned.
     pub fn sent(&mut self, ep: EpId, bytes: usize) {
+        self.asked(ep);
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
         let mut left = bytes as u64;
         if !endpoint.tx.greeting.is_empty() {

@@ -39,9 +39,6 @@ const MAX_PIECES: usize = 1024;
 const BUDGET: usize = 1 << 20;
 /// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
 const MAX_LINGERING: usize = 1024;
-/// Looks in a row that find all acknowledged before there is no need for another: what waits behind a window that has just closed does
-/// not show at once.
-const LOOKS: u8 = 2;
 /// Cookie of those; others carry the index of an endpoint.
 const LINGERING: u64 = u64::MAX;
 
@@ -75,10 +72,6 @@ pub(crate) struct State {
     plan: WritePlan,
     /// What was sent on these may not have arrived yet. Has room for [`MAX_LINGERING`].
     lingering: VecDeque<Lingering>,
-    /// Something was sent since it was last looked whether peers answer.
-    asked: bool,
-    /// When that will be looked at.
-    check: Option<Instant>,
     /// When work will be done in any case.
     alarm: Option<Instant>,
     /// A list of memory for the next operation.
@@ -103,8 +96,6 @@ struct Connection {
     broken: Option<Errno>,
     /// It is in [`State::ready`].
     queued: bool,
-    /// Looks at whether the peer answers that are due since something was sent.
-    asked: u8,
     /// Bytes that were read and wait for a receive to be posted.
     kept: Vec<u8>,
     /// How many of those have been used.
@@ -125,7 +116,6 @@ impl Connection {
             ended: false,
             broken: None,
             queued: false,
-            asked: 0,
             kept: Vec::new(),
             kept_used: 0,
             cqs: [None, None],
@@ -302,6 +292,7 @@ impl Locked<'_> {
             connection.readable = true;
             connection.writable = true;
             connection.socket = Some(socket);
+            self.machine.hurry_look(ep, now());
         }
         // On a quick network the connection is there already.
         self.service(ep);
@@ -442,7 +433,7 @@ impl Locked<'_> {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(crate) fn flush(&mut self, ep: EpId) {
-        let State { machine, connections, memory, regions, plan, pieces, asked, .. } = &mut **self.state;
+        let State { machine, connections, memory, regions, plan, pieces, .. } = &mut **self.state;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
@@ -491,7 +482,6 @@ impl Locked<'_> {
             match unsafe { socket.send(pieces, total) } {
                 Ok(count) => {
                     machine.sent(ep, count);
-                    (*asked, connection.asked) = (true, LOOKS);
                     budget = budget.saturating_sub(count);
                     if budget == 0 {
                         left = true;
@@ -757,10 +747,11 @@ impl Locked<'_> {
         }
         // All have the same limit, so the first one is over first.
         let lingering = self.lingering.front().map(|lingering| lingering.until);
-        if self.asked && self.check.is_none() {
-            self.plan_check();
+        if self.machine.wants_look() {
+            self.machine.plan_look(now());
         }
-        let at = self.machine.next_deadline().into_iter().chain(lingering).chain(self.check).min();
+        let machine = self.machine.next_deadline().into_iter().chain(self.machine.next_look());
+        let at = machine.chain(lingering).min();
         // One that is set too early finds nothing to do, and is set anew.
         if let Some(at) = at
             && self.alarm.is_none_or(|known| known > at)
@@ -792,8 +783,6 @@ impl State {
             pieces,
             plan: WritePlan::new(SEGMENTS)?,
             lingering,
-            asked: false,
-            check: None,
             alarm: None,
             spare: Pieces::default(),
         };
@@ -804,30 +793,14 @@ impl State {
         self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
     }
 
-    /// Ends connections whose peers' systems have not answered for too long.
+    /// Looks whether peers answer that were sent something, once that is due.
     fn check_peers(&mut self, now: Instant) {
-        if self.check.is_none_or(|at| at > now) {
-            return;
-        }
-        self.check = None;
-        for index in 0..self.connections.len() {
-            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
-            let Some(socket) = connection.socket.as_ref().filter(|_| connection.asked > 0) else { continue };
-            let answers = socket.answers();
-            connection.asked -= 1;
-            if self.machine.check_peer(connection.id, &answers, now) {
-                connection.asked = LOOKS;
+        while let Some(ep) = self.machine.poll_look(now) {
+            let socket = self.connection(ep).and_then(|connection| connection.socket.as_ref());
+            if let Some(answers) = socket.map(Socket::answers) {
+                self.machine.check_peer(ep, &answers, now);
             }
-            self.asked |= connection.asked > 0;
         }
-    }
-
-    /// When it will be looked whether peers answer: early enough for the shortest limit.
-    fn plan_check(&mut self) {
-        self.asked = false;
-        let open = self.connections.iter().flatten().filter(|connection| connection.socket.is_some());
-        let interval = open.filter_map(|connection| self.machine.peer_check_interval(connection.id)).min();
-        self.check = interval.map(|interval| now().after(interval));
     }
 
     fn enqueue(&mut self, ep: EpId) {

@@ -74,9 +74,6 @@ const WRITE_BUDGET: usize = 4 << 20;
 const MAX_LINGERING: usize = 1024;
 /// Endpoints that are looked at under one lock, to be shown to other processes.
 const GLANCE: u32 = 32;
-/// Looks in a row that find all acknowledged before there is no need for another: what waits behind a
-/// window that has just closed does not show at once.
-const LOOKS: u8 = 2;
 /// Messages that the hot endpoint has to receive in a row until its socket is watched no longer.
 const HOT_HITS: u32 = 16;
 /// Memory for so many injected messages is kept to be used again.
@@ -147,10 +144,6 @@ pub(super) struct State {
     /// Small pieces of a write, put together.
     joined: Vec<u8>,
     alarm: Alarm,
-    /// Something was sent since it was last looked whether peers answer.
-    asked: bool,
-    /// When that will be looked at.
-    check: Option<Instant>,
     /// What is to be told of connections once the lock is free.
     pub(super) notices: Vec<Notice>,
 }
@@ -187,8 +180,6 @@ struct Connection {
     cqs: SmallVec<[Arc<CqShared>; 2]>,
     /// Counters that count its operations.
     cntrs: SmallVec<[Arc<CntrShared>; 1]>,
-    /// Looks at whether the peer answers that are due since something was sent.
-    asked: u8,
     /// When it was connected, and until when.
     since: Option<Instant>,
     until: Option<Instant>,
@@ -210,7 +201,6 @@ impl Connection {
             kept_used: 0,
             cqs: SmallVec::new(),
             cntrs: SmallVec::new(),
-            asked: 0,
             since: None,
             until: None,
         }
@@ -257,8 +247,6 @@ impl TcpDomain {
             spare_kept: Vec::new(),
             joined: Vec::with_capacity(socket::JOIN),
             alarm: Alarm::new("fi_domain", &epoll, ALARM)?,
-            asked: false,
-            check: None,
             notices: Vec::new(),
         };
         let shared = Arc::new(Shared {
@@ -660,9 +648,7 @@ impl State {
             && let Some(Connection { socket: Some(socket), .. }) = self.connection(ep)
         {
             socket::keep_alive(socket, &limits);
-            if let Some((at, interval)) = self.check.zip(self.machine.peer_check_interval(ep)) {
-                self.check = Some(at.min(now().after(interval)));
-            }
+            self.machine.hurry_look(ep, now());
         }
     }
 
@@ -675,29 +661,12 @@ impl State {
 
     /// Looks whether peers answer that were sent something, once that is due.
     fn check_peers(&mut self, now: Instant) {
-        if self.check.is_none_or(|at| at > now) {
-            return;
-        }
-        self.check = None;
-        for index in 0..self.connections.len() {
-            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
-            let Some(socket) = connection.socket.as_ref().filter(|_| connection.asked > 0) else { continue };
-            let Some(answers) = socket::answers(socket) else { continue };
-            connection.asked -= 1;
-            if self.machine.check_peer(connection.id, &answers, now) {
-                connection.asked = LOOKS;
+        while let Some(ep) = self.machine.poll_look(now) {
+            let socket = self.connection_ref(ep).and_then(|connection| connection.socket.as_ref());
+            if let Some(answers) = socket.and_then(socket::answers) {
+                self.machine.check_peer(ep, &answers, now);
             }
-            self.asked |= connection.asked > 0;
         }
-    }
-
-    /// When it will be looked whether peers answer: early enough for the shortest limit, also of those
-    /// that are sent something until then.
-    fn plan_check(&mut self) {
-        self.asked = false;
-        let open = self.connections.iter().flatten().filter(|connection| connection.socket.is_some());
-        let interval = open.filter_map(|connection| self.machine.peer_check_interval(connection.id)).min();
-        self.check = interval.map(|interval| now().after(interval));
     }
 
     /// The endpoint, as it is now.
@@ -1017,7 +986,7 @@ impl State {
     /// Writes an injected message at once, if nothing is to be written before it. Gives the number of its
     /// bytes that were written, header and all, and whether those are all.
     pub(super) fn inject(&mut self, ep: EpId, send: &Send, bytes: &[u8]) -> Result<(usize, bool)> {
-        let Self { machine, connections, joined, asked, .. } = self;
+        let Self { machine, connections, joined, .. } = self;
         let mut header = [0; header::MAX_LEN];
         let Some(len) = machine.plan_inject(ep, send, &mut header)? else { return Ok((0, false)) };
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return Ok((0, false)) };
@@ -1033,7 +1002,6 @@ impl State {
             Ok(count) if count == joined.len() => {
                 machine.injected(ep, bytes.len() as u64);
                 connection.last_send = None;
-                (*asked, connection.asked) = (true, LOOKS);
                 Ok((count, true))
             }
             Ok(count) => Ok((count, false)),
@@ -1115,7 +1083,7 @@ impl State {
 
     /// Writes what is queued, as far as the socket takes it.
     pub(super) fn flush(&mut self, ep: EpId) {
-        let Self { machine, connections, memory, regions, plan, joined, asked, unwatched, .. } = self;
+        let Self { machine, connections, memory, regions, plan, joined, unwatched, .. } = self;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
         // Something is left to do that no event tells of.
@@ -1137,7 +1105,6 @@ impl State {
             match sent {
                 Ok(count) => {
                     machine.sent(ep, count);
-                    (*asked, connection.asked) = (true, LOOKS);
                     if count < total {
                         // epoll(7): that is how a stream says, too, that it takes no more for now.
                         connection.writable = false;
@@ -1437,10 +1404,11 @@ impl State {
             }
         }
         self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
-        if self.asked && self.check.is_none() {
-            self.plan_check();
+        if self.machine.wants_look() {
+            self.machine.plan_look(now());
         }
-        let due = self.machine.next_deadline().into_iter().chain(self.linger_until).chain(self.check);
+        let machine = self.machine.next_deadline().into_iter().chain(self.machine.next_look());
+        let due = machine.chain(self.linger_until);
         self.alarm.set(due.min());
     }
 }
