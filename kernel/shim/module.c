@@ -39,12 +39,9 @@ void kofi_shim_limits(u32 *millis)
 	millis[4] = READ_ONCE(peer_timeout);
 }
 
-void kofi_shim_log(unsigned int level, const char *text, size_t len)
+void kofi_shim_warn(const char *text, size_t len)
 {
-	if (level)
-		pr_warn_ratelimited("%.*s\n", (int)min_t(size_t, len, 1000), text);
-	else
-		pr_debug("%.*s\n", (int)min_t(size_t, len, 1000), text);
+	pr_warn_ratelimited("%.*s\n", (int)min_t(size_t, len, 1000), text);
 }
 
 void __noreturn kofi_shim_bug(const char *text, size_t len)
@@ -70,15 +67,19 @@ static int __init kofi_init(void)
 
 	if (error)
 		return error;
+	kofi_shim_show_init();
 	error = kofi_faces_init();
-	if (error)
+	if (error) {
+		kofi_shim_show_exit();
 		kofi_shim_work_exit();
+	}
 	return error;
 }
 
 static void __exit kofi_exit(void)
 {
 	kofi_faces_exit();
+	kofi_shim_show_exit();
 	kofi_shim_work_exit();
 	kofi_shim_report_leaks();
 }

@@ -23,6 +23,11 @@ void kofi_shim_net_put(struct net *net)
 	put_net(net);
 }
 
+u32 kofi_shim_net_number(const struct net *net)
+{
+	return net->ns.inum;
+}
+
 static struct kofi_interface *add(struct kofi_interface *out, size_t max, size_t *count, const struct net_device *dev)
 {
 	struct kofi_interface *place = NULL;

@@ -11,6 +11,7 @@
 #include "../include-private/kofi_kernel.h"
 
 struct kvec;
+struct seq_file;
 
 struct kofi_pump;
 
@@ -124,11 +125,34 @@ struct kofi_interface {
 /* Takes a reference; NULL: current's namespace. */
 extern struct net *kofi_shim_net_get(struct net *net);
 extern void kofi_shim_net_put(struct net *net);
+/* The number that /proc/PID/ns/net has for it. */
+extern u32 kofi_shim_net_number(const struct net *net);
 /* Addresses of interfaces that are up: at most max; gives how many there are. */
 extern size_t kofi_shim_interfaces(struct net *net, struct kofi_interface *out, size_t max);
 /* Which of our addresses reaches addr. */
 extern int kofi_shim_route(struct net *net, const struct kofi_addr *addr, struct kofi_addr *local);
 extern u64 kofi_shim_random(void);
+
+/* show.c */
+extern void kofi_shim_show_init(void);
+extern void kofi_shim_show_exit(void);
+/*
+ * Shows an object in debugfs, in the directory parent (NULL: that of the module): as a file of what walk() says, or with walk NULL as a
+ * directory. NULL: there was no memory; that it is not shown is no reason to fail.
+ *
+ * walk(context, index, NULL) gives the first place from index on that has something to say, or U64_MAX. walk(context, index, file) says
+ * what stands there, by kofi_shim_show_text(); nothing, if it has gone meanwhile.
+ */
+struct kofi_shown;
+typedef u64 (*kofi_walk)(void *context, u64 index, struct seq_file *file);
+extern struct kofi_shown *kofi_shim_show(struct kofi_shown *parent, const char *name, size_t len, kofi_walk walk, void *context);
+extern void kofi_shim_show_text(struct seq_file *file, const char *text, size_t len);
+/* When this has returned walk() is not running, and will not be. Not under a lock that it takes. */
+extern void kofi_shim_hide(struct kofi_shown *shown);
+/* Lines for who debugs (dynamic debug): describe() writes the text and a zero into the room, and gives it; called only if wanted. */
+typedef const char *(*kofi_describe)(void *context, char *text, size_t len);
+extern void kofi_shim_tell_connection(kofi_describe describe, void *context);
+extern void kofi_shim_tell_refusal(kofi_describe describe, void *context);
 
 /* module.c */
 /* Limits in time, ms, 0: none: connect, handshake, decision, shutdown, peer. */
@@ -136,7 +160,7 @@ extern void kofi_shim_limits(u32 *millis);
 /* The C faces, where they are linked in: kernel/api. */
 extern int kofi_faces_init(void);
 extern void kofi_faces_exit(void);
-extern void kofi_shim_log(unsigned int level, const char *text, size_t len);
+extern void kofi_shim_warn(const char *text, size_t len);
 extern void __noreturn kofi_shim_bug(const char *text, size_t len);
 extern void kofi_shim_module_get(void);
 extern void kofi_shim_module_put(void);

@@ -31,10 +31,23 @@ selftest() {
 	return $result
 }
 
+# All that is shown of live objects.
+shown() {
+	cat /sys/kernel/debug/kofi/*/* 2>/dev/null
+}
+
 load || exit 1
+# Somebody looks at them while they come and go.
+while [ ! -e /tmp/looked ]; do
+	shown > /dev/null
+	usleep 20000
+done &
+looking=$!
 selftest run=local || failed=1
 selftest run=kernel || failed=1
 selftest run=kernel addr=::1 || failed=1
+touch /tmp/looked
+wait $looking
 
 selftest run=memory || failed=1
 
@@ -67,7 +80,8 @@ if [ -x ./ip ] && insmod veth.ko; then
 	wait $pid
 	rmmod kofi_selftest
 
-	# A peer that is cut off.
+	# A peer that is cut off. What is shown of a connection, and what is told of it.
+	echo 'module kofi format "connection:" +p' > /sys/kernel/debug/dynamic_debug/control
 	echo 2000 > /sys/module/kofi/parameters/peer_timeout
 	rm -f /tmp/cut
 	./ip link add veth2 type veth peer name veth3
@@ -92,11 +106,28 @@ if [ -x ./ip ] && insmod veth.ko; then
 	done
 	(
 		while ! dmesg | grep -q "kofi_selftest: connected"; do usleep 100000; done
+		shown > /tmp/objects
 		touch /tmp/cut
 	) &
 	selftest run=gone addr=10.78.0.2 || failed=1
 	wait
 	echo 30000 > /sys/module/kofi/parameters/peer_timeout
+	grep -q '"object":"endpoint",.*"state":"connected",.*"peer":"10.78.0.2:7471",.*"connected_ms":' /tmp/objects &&
+		grep -q '"object":"domain",.*"name":"veth2","endpoints":1,"connected":1,' /tmp/objects &&
+		grep -q '"object":"completion_queue",.*"bindings":2}' /tmp/objects &&
+		grep -q '"object":"event_queue",.*"endpoints":1,' /tmp/objects &&
+		grep -q '"object":"fabric",.*"wait_sets":1}' /tmp/objects
+	result=$?
+	[ $result = 0 ] || cat /tmp/objects
+	say $result "debugfs shows a connection, and all around it"
+	[ -z "$(ls /sys/kernel/debug/kofi)" ]
+	say $? "debugfs shows nothing when all is closed"
+	told() {
+		dmesg | grep -q "kofi: connection: local 10.78.0.1:[0-9]* peer 10.78.0.2:7471: $1"
+	}
+	told "connected, " && told "shut down: .*; sent [0-9]"
+	say $? "dynamic debug tells of a connection, and why it ended"
+	echo 'module kofi -p' > /sys/kernel/debug/dynamic_debug/control
 	./ip link del veth0
 	./ip link del veth2
 fi

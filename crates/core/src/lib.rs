@@ -48,6 +48,7 @@ pub mod passive_endpoint;
 mod print;
 mod reason;
 mod receive;
+pub mod report;
 pub mod rma;
 pub mod shared_receive;
 mod slab;

@@ -342,10 +342,7 @@ impl Inspect for EqShared {
         let mut object = report.object("event_queue");
         object.number("fid", self.fid.0).number("fabric", fabric);
         match queue {
-            Some(queue) => object
-                .number("unread", queue.len() as u64)
-                .number("endpoints", queue.endpoints() as u64)
-                .number("passive_endpoints", queue.passive_endpoints() as u64),
+            Some(queue) => object.event_queue(&queue),
             None => object.flag("busy", true),
         };
     }

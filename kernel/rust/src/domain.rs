@@ -6,14 +6,17 @@ use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ffi::c_int;
+use core::fmt::Write;
 use core::time::Duration;
 
 use kofi_core::endpoint::State as EpState;
 use kofi_core::message::{Memory, Segment, Step, WritePlan};
 use kofi_core::multi_receive::Split;
 use kofi_core::offer;
+use kofi_core::report::Object;
 use kofi_core::{
-    Domain as Machine, EpId, Errno, Error, Fid, Instant, MrId, MrMode, OpId, Result, TransportCommand,
+    Domain as Machine, Entry, EpId, Errno, Error, Event, Fid, Instant, MrId, MrMode, OpId, Result,
+    TransportCommand,
 };
 
 use crate::completion_queue::CompletionQueue;
@@ -22,8 +25,10 @@ use crate::error::{self, system};
 use crate::event_queue::EventQueue;
 use crate::fabric::{self, Child, Fabric};
 use crate::memory::Pieces;
+use crate::notice::{self, What};
 use crate::sys::lock::{Guard, LockClass, Mutex};
 use crate::sys::raw::Piece;
+use crate::sys::show::{Show, Shown};
 use crate::sys::socket::{self, Connecting, Socket};
 use crate::sys::work::{Driven, Pump};
 use crate::sys::{Class, Counted, now};
@@ -45,6 +50,10 @@ const LINGERING: u64 = u64::MAX;
 pub(crate) struct Domain {
     // First, since dropping it waits for what it runs.
     pump: Pump,
+    shown: Shown,
+    /// Its number in the fabric, and the interface.
+    number: u64,
+    name: [u8; c::NAME_MAX],
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) mr_mode: MrMode,
     /// Apart: it is too large to be handed around on the stack.
@@ -96,6 +105,9 @@ struct Connection {
     broken: Option<Errno>,
     /// It is in [`State::ready`].
     queued: bool,
+    /// When it was connected, and when that ended.
+    since: Option<Instant>,
+    until: Option<Instant>,
     /// Bytes that were read and wait for a receive to be posted.
     kept: Vec<u8>,
     /// How many of those have been used.
@@ -116,6 +128,8 @@ impl Connection {
             ended: false,
             broken: None,
             queued: false,
+            since: None,
+            until: None,
             kept: Vec::new(),
             kept_used: 0,
             cqs: [None, None],
@@ -151,6 +165,9 @@ impl Domain {
         let domain = c::share(
             Self {
                 pump: Pump::new::<Self>()?,
+                shown: Shown::none(),
+                number: fabric.new_fid().0,
+                name: info.domain.name,
                 fabric: fabric.clone(),
                 mr_mode,
                 state: Mutex::new(LockClass::Domain, State::new(mr_mode)?)?,
@@ -161,6 +178,9 @@ impl Domain {
         )?;
         // SAFETY: it is in its final place, and drops its pump before anything else.
         unsafe { domain.pump.drive(Arc::as_ptr(&domain)) };
+        let name = format_args!("domain-{}", domain.number);
+        // SAFETY: as above, and hidden before it is closed.
+        unsafe { domain.shown.file(&fabric.directory, name, Arc::as_ptr(&domain)) };
         Ok(domain)
     }
 
@@ -187,6 +207,46 @@ impl Domain {
 
     pub(crate) fn lock(&self) -> Locked<'_> {
         Locked { state: self.state.lock(), pump: &self.pump }
+    }
+}
+
+impl Show for Domain {
+    /// The domain with its queues, then its endpoints, by their index.
+    fn next(&self, from: u64) -> Option<u64> {
+        if from == 0 {
+            return Some(0);
+        }
+        let state = self.state.lock();
+        let first = u32::try_from(from - 1).ok()?;
+        let mut places = first..state.machine.endpoint_places();
+        places.find(|&index| state.machine.endpoint_at(index).is_some()).map(|index| u64::from(index) + 1)
+    }
+
+    fn show(&self, line: u64, out: &mut dyn Write) {
+        let state = self.state.lock();
+        let machine = &state.machine;
+        let Some(index) = line.checked_sub(1).and_then(|index| u32::try_from(index).ok()) else {
+            Object::new(out, "domain")
+                .number("fid", self.number)
+                .number("fabric", self.fabric.id)
+                .text("name", c::text(&self.name))
+                .domain(&machine.statistics());
+            for queue in machine.cqs().filter_map(|cq| machine.cq_statistics(cq)) {
+                Object::new(out, "completion_queue").number("domain", self.number).completion_queue(&queue);
+            }
+            return;
+        };
+        let Some(ep) = machine.endpoint_at(index) else { return };
+        let Ok(mut statistics) = machine.endpoint_statistics(ep) else { return };
+        let connection = state.connections.get(ep.index()).and_then(Option::as_ref);
+        statistics.connected = connection.and_then(|connection| {
+            let since = connection.since?;
+            Some(connection.until.unwrap_or_else(now).until(since))
+        });
+        Object::new(out, "endpoint")
+            .number("fid", index.into())
+            .number("domain", self.number)
+            .endpoint(&statistics);
     }
 }
 
@@ -241,6 +301,7 @@ impl Locked<'_> {
             connection.writable |= events & socket::OUT != 0;
             connection.ended |= events & socket::OVER != 0;
             let ep = connection.id;
+            self.machine.woken(ep);
             self.enqueue(ep);
         }
         for _ in 0..self.ready.len() {
@@ -389,6 +450,7 @@ impl Locked<'_> {
     /// `fi_close` of an endpoint. Its socket is closed; its memory is its owner's when this returns.
     pub(crate) fn close(&mut self, ep: EpId) {
         self.flush(ep);
+        notice::tell_endpoint(&self.machine, ep, &What::Closed);
         if self.machine.close_endpoint(ep).is_err() {
             return;
         }
@@ -489,7 +551,10 @@ impl Locked<'_> {
                     }
                 }
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => connection.writable = false,
+                Err(Errno::EAGAIN) => {
+                    connection.writable = false;
+                    machine.transmit_stalled(ep);
+                }
                 Err(errno) => {
                     // What the peer had sent before is still to be read.
                     connection.writable = false;
@@ -731,7 +796,8 @@ impl Locked<'_> {
                 }
             }
         }
-        while let Some((eq, entry)) = self.machine.poll_event() {
+        while let Some((ep, eq, entry)) = self.machine.poll_endpoint_event() {
+            self.happened(ep, &entry);
             let found = self.queues.binary_search_by_key(&eq, |&(fid, _)| fid).ok();
             let queue = found.and_then(|place| self.queues.get(place)).and_then(|(_, queue)| queue.upgrade());
             if let Some(queue) = queue {
@@ -791,6 +857,27 @@ impl State {
 
     fn connection(&mut self, ep: EpId) -> Option<&mut Connection> {
         self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
+    }
+
+    /// An event of an endpoint's connection.
+    fn happened(&mut self, ep: EpId, entry: &Entry) {
+        let what = match &entry.event {
+            Event::Connected { data } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.since = Some(now());
+                }
+                What::Connected(data.len())
+            }
+            Event::Shutdown { reason } => {
+                if let Some(connection) = self.connection(ep) {
+                    connection.until = Some(now());
+                }
+                What::Shutdown(*reason)
+            }
+            Event::Error { reason, .. } => What::Failed(*reason),
+            _ => return,
+        };
+        notice::tell_endpoint(&self.machine, ep, &what);
     }
 
     /// Looks whether peers answer that were sent something, once that is due.
@@ -861,7 +948,9 @@ extern "C" fn kofi_domain_open(
 #[unsafe(no_mangle)]
 extern "C" fn kofi_domain_close(domain: *const Domain) -> c_int {
     error::result((|| {
-        c::borrow("fi_close", domain)?.lock().machine.check_close()?;
+        let object = c::borrow("fi_close", domain)?;
+        object.lock().machine.check_close()?;
+        object.shown.hide();
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(domain) };
         Ok(())

@@ -20,6 +20,7 @@ use crate::error::{self, system};
 use crate::event_queue::{EventQueue, check_flags};
 use crate::getinfo;
 use crate::memory::Pieces;
+use crate::notice::{self, What};
 use crate::sys::lock::{LockClass, Mutex};
 use crate::sys::socket::Socket;
 use crate::sys::{Class, Counted, now};
@@ -97,6 +98,7 @@ impl Endpoint {
     fn connect(&self, dest: Option<SocketAddr>, data: &[u8]) -> Result<()> {
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
+        notice::tell_endpoint(&state.machine, self.id, &What::Connecting(data.len()));
         match Socket::start_connecting(&self.domain.fabric.net, self.source, &dest) {
             Ok(socket) => state.attach(self.id, socket),
             Err(errno) => state.failed_at_once(self.id, errno),
@@ -116,6 +118,7 @@ impl Endpoint {
             return Err(error);
         }
         requests.lock().release(self.handle);
+        notice::tell_endpoint(&state.machine, self.id, &What::Accepting(data.len()));
         state.attach(self.id, request.socket);
         Ok(())
     }

@@ -2,20 +2,17 @@
 //! Errors as C gets them, and the texts for who debugs.
 
 use core::ffi::c_int;
-use core::fmt::Write;
 
 use kofi_core::{Errno, Error, Result};
 
-use crate::sys::{self, Text};
+use crate::sys::show::tell_refusal;
 
 /// The negative number for C. What it means in this case goes to the kernel's log, where that is wanted (dynamic debug).
 #[cold]
 fn refused(error: &Error) -> c_int {
     // These are how things go, not mistakes.
     if !error.is_again() && !matches!(error, Error::ErrorAvailable) {
-        let mut text = Text::<320>::new();
-        let _ = write!(text, "{error}");
-        sys::log(false, text.as_str());
+        tell_refusal(error);
     }
     -error.errno().raw()
 }

@@ -5,10 +5,12 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ffi::{c_char, c_int, c_void};
+use core::fmt::Write;
 
 use kofi_core::attr::{EqAttr, WaitObj};
 use kofi_core::event_queue::{self as core_eq, Entry, Event};
 use kofi_core::flags::OpFlags;
+use kofi_core::report::Object;
 use kofi_core::{Error, Fid, Result, time};
 
 use crate::c;
@@ -17,6 +19,7 @@ use crate::fabric::{Child, Fabric};
 use crate::passive_endpoint::Listener;
 use crate::signal::Signal;
 use crate::sys::lock::{LockClass, Mutex};
+use crate::sys::show::{Show, Shown};
 use crate::sys::{Class, Counted};
 use crate::text;
 use crate::wait_set::{Member, WaitSet};
@@ -31,6 +34,7 @@ pub(crate) struct EventQueue {
     /// A leaf: nothing else is locked, and nothing is called, under this lock.
     queue: Mutex<core_eq::EventQueue>,
     signal: Signal,
+    shown: Shown,
     listeners: Mutex<Vec<(Fid, Weak<Listener>)>>,
     /// Data of the error that was read last.
     error_data: Mutex<Vec<u8>>,
@@ -224,9 +228,6 @@ impl EventQueue {
         let Event::Error { reason, data } = entry.event else { return Err(Error::Empty) };
         let errno = reason.errno().raw();
         (place.fid, place.data, place.err, place.prov_errno) = (entry.fid.0, 0, errno, errno);
-        let mut text = crate::sys::Text::<200>::new();
-        let _ = core::fmt::Write::write_fmt(&mut text, format_args!("fi_eq_readerr: {reason}"));
-        crate::sys::log(false, text.as_str());
         if room > 0 && !place.err_data.is_null() {
             let into = c::room("fi_eq_readerr", place.err_data, room as usize)?;
             let count = data.len().min(into.len());
@@ -247,6 +248,19 @@ impl EventQueue {
 impl Member for EventQueue {
     fn is_empty(&self) -> bool {
         self.with(|queue| queue.is_empty())
+    }
+}
+
+impl Show for EventQueue {
+    fn next(&self, from: u64) -> Option<u64> {
+        (from == 0).then_some(0)
+    }
+
+    fn show(&self, _line: u64, out: &mut dyn Write) {
+        self.with(|queue| {
+            let mut object = Object::new(out, "event_queue");
+            object.number("fid", self.fid.0).number("fabric", self.fabric.id).event_queue(queue);
+        });
     }
 }
 
@@ -284,6 +298,7 @@ extern "C" fn kofi_eq_open(
             fid: fabric.new_fid(),
             queue: Mutex::new(LockClass::EventQueue, queue)?,
             signal,
+            shown: Shown::none(),
             listeners: Mutex::new(LockClass::Leaf, Vec::new())?,
             error_data: Mutex::new(LockClass::Leaf, Vec::new())?,
             _child: fabric.child(|children| &mut children.event_queues),
@@ -293,6 +308,14 @@ extern "C" fn kofi_eq_open(
         let object = c::share(object, "an event queue")?;
         if let Some(set) = set {
             set.add(Arc::downgrade(&object) as Weak<dyn Member>)?;
+        }
+        // SAFETY: it is in its final place, and hidden before it is closed.
+        unsafe {
+            object.shown.file(
+                &object.fabric.directory,
+                format_args!("event_queue-{}", object.fid.0),
+                Arc::as_ptr(&object),
+            );
         }
         c::give(place, object);
         Ok(())
@@ -379,6 +402,7 @@ extern "C" fn kofi_eq_close(eq: *const EventQueue) -> c_int {
         queue.with(|queue| queue.check_close())?;
         queue.signal.check_close("event queue")?;
         queue.signal.stop();
+        queue.shown.hide();
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(eq) };
         Ok(())

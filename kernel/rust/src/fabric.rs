@@ -3,21 +3,29 @@
 
 use alloc::sync::Arc;
 use core::ffi::c_int;
+use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use kofi_core::fabric::Fabric as Children;
 use kofi_core::offer;
+use kofi_core::report::Object;
 use kofi_core::{Errno, Fid, Result, TimeLimits};
 
 use crate::error::system;
 use crate::requests::{self, Requests};
 use crate::sys::lock::{LockClass, Mutex};
 use crate::sys::net::Net;
+use crate::sys::show::{Show, Shown};
 use crate::sys::{Class, Counted, raw};
 use crate::{c, error};
 
 pub(crate) struct Fabric {
+    /// Its number, among all of the module.
+    pub(crate) id: u64,
+    shown: Shown,
+    /// Where what is open in it is shown.
+    pub(crate) directory: Shown,
     pub(crate) net: Net,
     children: Mutex<Children>,
     pub(crate) requests: Mutex<Requests>,
@@ -78,6 +86,23 @@ impl Fabric {
     }
 }
 
+impl Show for Fabric {
+    fn next(&self, from: u64) -> Option<u64> {
+        (from == 0).then_some(0)
+    }
+
+    fn show(&self, _line: u64, out: &mut dyn Write) {
+        let undecided = self.requests.lock().len();
+        let wait_sets = self.children.lock().wait_sets;
+        Object::new(out, "fabric")
+            .number("fid", self.id)
+            .text("provider", offer::NAME)
+            .number("network_namespace", self.net.number().into())
+            .number("undecided_requests", undecided as u64)
+            .number("wait_sets", wait_sets as u64);
+    }
+}
+
 /// The limits in time, from the module's parameters.
 pub(crate) fn limits() -> TimeLimits {
     let mut millis = [0u32; 5];
@@ -102,7 +127,11 @@ extern "C" fn kofi_fabric_open(
         if !provider.is_empty() && provider != offer::NAME {
             return Err(system(CALL, Errno::ENODEV));
         }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let object = Fabric {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            shown: Shown::none(),
+            directory: Shown::none(),
             net: Net::get(net)?,
             children: Mutex::new(LockClass::Fabric, Children::default())?,
             requests: Mutex::new(LockClass::Requests, Requests::default())?,
@@ -110,7 +139,11 @@ extern "C" fn kofi_fabric_open(
             _module: Module::get(),
             _counted: Counted::new(Class::Fabric),
         };
-        c::give(place, c::share(object, "a fabric")?);
+        let object = c::share(object, "a fabric")?;
+        object.directory.directory(format_args!("fabric-{}", object.id));
+        // SAFETY: it is in its final place, and hidden before it is closed.
+        unsafe { object.shown.file(&object.directory, format_args!("fabric"), Arc::as_ptr(&object)) };
+        c::give(place, object);
         Ok(())
     })())
 }
@@ -120,9 +153,11 @@ extern "C" fn kofi_fabric_close(fabric: *const Fabric) -> c_int {
     error::result((|| {
         let object = c::borrow("fi_close", fabric)?;
         object.children.lock().check_close()?;
+        object.shown.hide();
+        object.directory.hide();
         let left = object.requests.lock().drain();
         for request in left {
-            let _ = requests::reject(request.socket, &[]);
+            let _ = requests::reject(request.socket, request.local, request.peer, &[]);
         }
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(fabric) };

@@ -24,6 +24,7 @@ mod getinfo;
 mod info;
 mod memory;
 mod memory_region;
+mod notice;
 mod passive_endpoint;
 mod requests;
 mod signal;

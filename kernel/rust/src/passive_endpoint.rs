@@ -10,6 +10,7 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 use kofi_core::event_queue::Entry;
+use kofi_core::report::Object;
 use kofi_core::wire::cm;
 use kofi_core::{Errno, Error, Event, Fid, Instant, PassiveEndpoint, RequestId, Result};
 
@@ -18,8 +19,10 @@ use crate::domain::check_type;
 use crate::error::{self, system};
 use crate::event_queue::EventQueue;
 use crate::fabric::{self, Child, Fabric};
+use crate::notice::{self, What};
 use crate::requests::{self, Request};
 use crate::sys::lock::{LockClass, Mutex};
+use crate::sys::show::{Show, Shown};
 use crate::sys::socket::Socket;
 use crate::sys::work::{Driven, Pump};
 use crate::sys::{self, Class, Counted, Text, now};
@@ -34,6 +37,7 @@ const SOCKADDR_IN6: u32 = 3;
 pub(crate) struct Listener {
     // First, since dropping it waits for what it runs.
     pump: Pump,
+    shown: Shown,
     fid: Fid,
     fabric: Arc<Fabric>,
     info: Box<c::Info>,
@@ -57,6 +61,8 @@ struct State {
 struct Connection {
     id: RequestId,
     socket: Socket,
+    local: SocketAddr,
+    peer: SocketAddr,
     /// The pump is told of it.
     watched: bool,
 }
@@ -88,6 +94,7 @@ impl Listener {
         let listener = c::share(
             Self {
                 pump: Pump::new::<Self>()?,
+                shown: Shown::none(),
                 fid,
                 fabric: fabric.clone(),
                 info: copy,
@@ -98,6 +105,9 @@ impl Listener {
         )?;
         // SAFETY: it is in its final place, and drops its pump before anything else.
         unsafe { listener.pump.drive(Arc::as_ptr(&listener)) };
+        let name = format_args!("listener-{}", fabric.new_fid().0);
+        // SAFETY: as above, and hidden before it is closed.
+        unsafe { listener.shown.file(&fabric.directory, name, Arc::as_ptr(&listener)) };
         Ok(listener)
     }
 
@@ -145,6 +155,7 @@ impl Listener {
             }
             state.machine.listening();
             state.acceptable = true;
+            notice::tell(socket.local().ok(), None, &What::Listening(backlog));
             Ok(())
         })
     }
@@ -178,6 +189,7 @@ impl Listener {
     fn close(&self) {
         let Some(state) = self.state.lock().take() else { return };
         let State { machine, socket, mut connections, eq, .. } = state;
+        let local = socket.as_ref().and_then(|socket| socket.local().ok());
         // Nobody new comes in, then who waits is told.
         drop(socket);
         if let Some(eq) = eq {
@@ -187,15 +199,31 @@ impl Listener {
         for (id, asked) in machine.close() {
             let Some(connection) = connections.get_mut(id.index()).and_then(Option::take) else { continue };
             if asked {
-                let _ = requests::reject(connection.socket, &[]);
+                let Connection { socket, local, peer, .. } = connection;
+                let _ = requests::reject(socket, local, peer, &[]);
             }
         }
+        notice::tell(local, None, &What::ListenerClosed);
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+impl Show for Listener {
+    fn next(&self, from: u64) -> Option<u64> {
+        (from == 0).then_some(0)
+    }
+
+    fn show(&self, _line: u64, out: &mut dyn Write) {
+        if let Some(state) = &*self.state.lock() {
+            let mut statistics = state.machine.statistics();
+            statistics.local = state.socket.as_ref().and_then(|socket| socket.local().ok());
+            Object::new(out, "listener").number("fabric", self.fabric.id).listener(&statistics);
+        }
     }
 }
 
@@ -212,7 +240,7 @@ impl Driven for Listener {
         if let Some((errno, pause)) = pause {
             let mut text = Text::<160>::new();
             let _ = write!(text, "no connections can be accepted ({errno}); trying again from {pause:?} on");
-            sys::log(true, text.as_str());
+            sys::warn(text.as_str());
         }
     }
 }
@@ -242,18 +270,27 @@ impl State {
             }
         }
         let more = self.accept(listener, &eq, now);
-        while let Some((id, _)) = self.machine.poll_drop() {
+        while let Some((id, reason)) = self.machine.poll_drop() {
             // The place may be another connection's already.
             if let Some(place) = self.connections.get_mut(id.index())
                 && let Some(connection) = place.take_if(|connection| connection.id == id)
             {
-                connection.socket.close(false);
+                let Connection { socket, local, peer, .. } = connection;
+                notice::tell(Some(local), Some(peer), &What::Dropped(reason));
+                socket.close(false);
             }
         }
         if let Some(event) = self.machine.poll_request(eq.with(|queue| queue.room())) {
+            let tell = |event: &Event| {
+                if let Event::ConnectionRequest { local, peer, data, .. } = event {
+                    notice::tell(Some(*local), Some(*peer), &What::Requested(data.len()));
+                }
+            };
             eq.fill(|queue| {
+                tell(&event);
                 queue.push(Entry { fid, event });
                 while let Some(event) = self.machine.poll_request(queue.room()) {
+                    tell(&event);
                     queue.push(Entry { fid, event });
                 }
             });
@@ -281,7 +318,7 @@ impl State {
                         self.connections.resize_with(index + 1, || None);
                     }
                     if let Some(place) = self.connections.get_mut(index) {
-                        *place = Some(Connection { id, socket, watched: false });
+                        *place = Some(Connection { id, socket, local, peer, watched: false });
                     }
                     self.receive(listener, index, now);
                 }
@@ -433,7 +470,9 @@ extern "C" fn kofi_pep_reject(
 #[unsafe(no_mangle)]
 extern "C" fn kofi_pep_close(pep: *const Listener) -> c_int {
     error::result((|| {
-        c::borrow("fi_close", pep)?.close();
+        let listener = c::borrow("fi_close", pep)?;
+        listener.shown.hide();
+        listener.close();
         // SAFETY: the caller's handle, which it gives up.
         unsafe { c::take_back(pep) };
         Ok(())

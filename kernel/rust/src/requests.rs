@@ -10,6 +10,7 @@ use kofi_core::passive_endpoint::Taken;
 use kofi_core::{Error, Instant, Result};
 
 use crate::error::system;
+use crate::notice::{self, What};
 use crate::sys::socket::Socket;
 use crate::sys::{Class, Counted, now};
 
@@ -104,10 +105,18 @@ impl Requests {
         Ok(request)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.request.is_some()).count()
+    }
+
     /// Drops those whose time for a decision is over.
     pub(crate) fn expire(&mut self, now: Instant) {
         for slot in &mut self.slots {
-            slot.request.take_if(|request| request.taken.check("fi_accept", now).is_err());
+            let late = slot.request.take_if(|request| request.taken.check("fi_accept", now).is_err());
+            if let Some(Request { local, peer, .. }) = late {
+                notice::tell(Some(local), Some(peer), &What::Rejected(0));
+            }
         }
     }
 
@@ -132,8 +141,9 @@ impl Requests {
 }
 
 /// `fi_reject`: tells the peer, and ends the connection.
-pub(crate) fn reject(socket: Socket, data: &[u8]) -> Result<()> {
+pub(crate) fn reject(socket: Socket, local: SocketAddr, peer: SocketAddr, data: &[u8]) -> Result<()> {
     let message = kofi_core::connection::reject(data)?;
+    notice::tell(Some(local), Some(peer), &What::Rejected(data.len()));
     // The message is the first thing on this connection: it fits into the socket's buffer. A peer that is gone needs no answer.
     let _ = socket.write(&message);
     socket.close(false);
@@ -156,5 +166,5 @@ pub(crate) fn reject_handle(
         requests.release(handle);
         request
     };
-    reject(request.socket, data).map_err(|error| system(CALL, error.errno()))
+    reject(request.socket, request.local, request.peer, data).map_err(|error| system(CALL, error.errno()))
 }

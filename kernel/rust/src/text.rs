@@ -51,9 +51,24 @@ extern "C" fn kofi_version() -> u32 {
 }
 
 /// Room of the caller's, of which the last byte is for a zero.
-struct Room<'a> {
+pub(crate) struct Room<'a> {
     bytes: &'a mut [u8],
     len: usize,
+}
+
+impl<'a> Room<'a> {
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, len: 0 }
+    }
+
+    /// Puts the zero behind the text, and gives the length that all of it would have had.
+    pub(crate) fn finish(self) -> usize {
+        let end = self.len.min(self.bytes.len().saturating_sub(1));
+        if let Some(place) = self.bytes.get_mut(end) {
+            *place = 0;
+        }
+        self.len
+    }
 }
 
 impl Write for Room<'_> {
@@ -114,13 +129,9 @@ fn tostr(kind: u32, data: *const c_void, room: &mut Room<'_>) -> Result<()> {
 #[unsafe(no_mangle)]
 extern "C" fn kofi_tostr(kind: u32, data: *const c_void, text: *mut c_char, len: usize) -> c_int {
     let written = c::room("fi_tostr", text.cast(), len).and_then(|bytes| {
-        let mut room = Room { bytes, len: 0 };
+        let mut room = Room::new(bytes);
         tostr(kind, data, &mut room)?;
-        let end = room.len.min(room.bytes.len().saturating_sub(1));
-        if let Some(place) = room.bytes.get_mut(end) {
-            *place = 0;
-        }
-        Ok(room.len)
+        Ok(room.finish())
     });
     crate::error::count(written) as c_int
 }

@@ -4,6 +4,7 @@
 mod allocator;
 pub(crate) mod lock;
 pub(crate) mod net;
+pub(crate) mod show;
 pub(crate) mod socket;
 pub(crate) mod wait;
 pub(crate) mod work;
@@ -57,10 +58,10 @@ pub(crate) fn random() -> u64 {
     unsafe { raw::kofi_shim_random() }
 }
 
-/// A line for who debugs, or with `warn` for the log.
-pub(crate) fn log(warn: bool, text: &str) {
+/// A line for the log.
+pub(crate) fn warn(text: &str) {
     // SAFETY: the text is what pointer and length say, and only read.
-    unsafe { raw::kofi_shim_log(u32::from(warn), text.as_ptr(), text.len()) };
+    unsafe { raw::kofi_shim_warn(text.as_ptr(), text.len()) };
 }
 
 /// Writes as much as there is room for.
@@ -118,9 +119,11 @@ fn made<T>(pointer: *mut T, what: &'static str) -> Result<core::ptr::NonNull<T>>
 pub(crate) mod raw {
     use super::c_void;
     use crate::c::{Addr, Memory};
-    use core::ffi::c_int;
+    use core::ffi::{c_char, c_int};
 
     pub(crate) type Handler = unsafe extern "C" fn(*mut c_void);
+    pub(crate) type Walk = unsafe extern "C" fn(*mut c_void, u64, *mut SeqFile) -> u64;
+    pub(crate) type Describe = unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> *const c_char;
 
     /// `struct kvec`.
     #[derive(Clone, Copy, Default, Debug)]
@@ -145,7 +148,7 @@ pub(crate) mod raw {
             pub(crate) struct $name([u8; 0]);
         )*};
     }
-    opaque! { Mutex Wait Pump Notifier Sock Net }
+    opaque! { Mutex Wait Pump Notifier Sock Net Shown SeqFile }
 
     unsafe extern "C" {
         pub(crate) fn kofi_shim_alloc(size: usize, align: usize) -> *mut u8;
@@ -223,12 +226,25 @@ pub(crate) mod raw {
 
         pub(crate) fn kofi_shim_net_get(net: *mut Net) -> *mut Net;
         pub(crate) fn kofi_shim_net_put(net: *mut Net);
+        pub(crate) fn kofi_shim_net_number(net: *const Net) -> u32;
         pub(crate) fn kofi_shim_interfaces(net: *mut Net, out: *mut Interface, max: usize) -> usize;
         pub(crate) fn kofi_shim_route(net: *mut Net, addr: *const Addr, local: *mut Addr) -> c_int;
         pub(crate) fn kofi_shim_random() -> u64;
         pub(crate) fn kofi_shim_limits(millis: *mut u32);
 
-        pub(crate) fn kofi_shim_log(level: u32, text: *const u8, len: usize);
+        pub(crate) fn kofi_shim_show(
+            parent: *mut Shown,
+            name: *const u8,
+            len: usize,
+            walk: Option<Walk>,
+            context: *mut c_void,
+        ) -> *mut Shown;
+        pub(crate) fn kofi_shim_show_text(file: *mut SeqFile, text: *const u8, len: usize);
+        pub(crate) fn kofi_shim_hide(shown: *mut Shown);
+        pub(crate) fn kofi_shim_tell_connection(describe: Describe, context: *mut c_void);
+        pub(crate) fn kofi_shim_tell_refusal(describe: Describe, context: *mut c_void);
+
+        pub(crate) fn kofi_shim_warn(text: *const u8, len: usize);
         pub(crate) fn kofi_shim_bug(text: *const u8, len: usize) -> !;
         pub(crate) fn kofi_shim_module_get();
         pub(crate) fn kofi_shim_module_put();

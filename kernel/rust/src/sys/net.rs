@@ -44,6 +44,12 @@ impl Net {
         self.0.as_ptr()
     }
 
+    /// Its number, as in /proc/PID/ns/net.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: we hold it.
+        unsafe { raw::kofi_shim_net_number(self.raw()) }
+    }
+
     /// Addresses of interfaces that are up.
     pub(crate) fn interfaces(&self) -> Result<Vec<Interface>> {
         const NO_MEMORY: Error = Error::NoMemory("a list of interfaces");

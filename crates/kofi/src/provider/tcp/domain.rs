@@ -433,8 +433,7 @@ impl Inspect for Shared {
         }
         for queue in sums.iter().flat_map(|(_, queues)| queues) {
             let mut object = report.object("completion_queue");
-            object.number("domain", self.fid.0).number("unread", queue.unread as u64);
-            object.number("bindings", queue.bindings as u64);
+            object.number("domain", self.fid.0).completion_queue(queue);
         }
         let mut object = report.object("domain");
         object.number("fid", self.fid.0).number("fabric", fabric).text("name", &self.name);
@@ -442,15 +441,7 @@ impl Inspect for Shared {
             object.flag("busy", true);
         }
         if let Some((sums, _)) = &sums {
-            object
-                .number("endpoints", sums.endpoints as u64)
-                .number("connected", sums.connected as u64)
-                .number("shared_receive_contexts", sums.shared_receive_contexts as u64)
-                .number("counters", sums.counters as u64)
-                .number("memory_regions", sums.memory_regions as u64)
-                .number("connections", sums.connections)
-                .endings("endings", &sums.endings)
-                .traffic(&sums.traffic);
+            object.domain(sums);
         }
     }
 }

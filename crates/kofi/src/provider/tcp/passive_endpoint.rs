@@ -314,15 +314,7 @@ impl Inspect for Listener {
         let mut object = report.object("listener");
         object.number("fid", self.fid.0).number("fabric", fabric);
         match statistics {
-            Some(statistics) => object
-                .text("state", if statistics.listening { "listening" } else { "idle" })
-                .address("local", statistics.local)
-                .number("accepted", statistics.accepted)
-                .number("requests", statistics.requests)
-                .number("arriving", statistics.arriving as u64)
-                .number("waiting", statistics.waiting as u64)
-                .number("pauses", statistics.pauses)
-                .endings("dropped", &statistics.dropped),
+            Some(statistics) => object.listener(&statistics),
             None => object.flag("busy", true),
         };
     }
