@@ -1013,7 +1013,7 @@ static int one_without_memory(void)
 	error = open_side(&server, true) ?: other;
 	if (error)
 		goto out;
-	/* From here on allocations may fail: getinfo's own are not for this, see ARCHITECTURE.md. */
+	/* From here on allocations may fail. */
 	kofi_test_fail_nth(nth);
 	error = kofi_pep_open(server.fabric, server.info, 7, &pep);
 	if (!error)
@@ -1052,6 +1052,58 @@ out:
 		kofi_pep_close(pep);
 	close_side(&client);
 	close_side(&server);
+	return error;
+}
+
+/* The same for fi_getinfo and fi_tostr: what is found, what is not and why, and all of it as text. */
+static int info_without_memory(void)
+{
+	struct kofi_info *hints = kofi_dupinfo(NULL), *list = NULL;
+	char *text = kvmalloc(4096, GFP_KERNEL);
+	int error = -ENOMEM, needed = 0, kind;
+	bool failed = true;
+
+	if (!hints || !text)
+		goto out;
+	hints->present = ~0u;
+	hints->mode = hints->domain.mode = ~0ULL;
+	hints->ep.tx_ctx_cnt = hints->ep.rx_ctx_cnt = 1;
+	strscpy(hints->fabric.prov_name, "tcp", sizeof(hints->fabric.prov_name));
+	for (nth = 1; failed && nth < 400; nth++) {
+		bool none = false;
+
+		kofi_test_fail_nth(nth);
+		for (kind = 0; kind < 7 && !none; kind++) {
+			int want = -ENODATA, got;
+
+			/* Every address; one; a destination; no port; no address; nothing that has this name; a key, which nobody has. */
+			strscpy(hints->domain.name, kind == 5 ? "nowhere" : "lo", sizeof(hints->domain.name));
+			hints->ep.auth_key_size = kind == 6;
+			got = kofi_getinfo(NULL, KOFI_VERSION(1, 17), kind == 4 ? "somewhere" : kind && kind != 3 ? "127.0.0.1" : NULL,
+					   kind == 3 ? "x" : kind ? "7471" : NULL, kind == 1 ? KOFI_SOURCE : 0, hints, &list);
+			if (kind < 3)
+				want = 0;
+			none = got == -ENOMEM;
+			if (!none)
+				want_is(got, want);
+			if (!list)
+				continue;
+			got = kofi_tostr(KOFI_TYPE_INFO, list, text, 4096);
+			none = got == -ENOMEM;
+			want(none || got > 1000);
+			kofi_freeinfo(list);
+			list = NULL;
+		}
+		failed = kofi_test_fail_nth(0);
+		needed += none;
+	}
+	want(!failed && needed > 20);
+	error = 0;
+out:
+	kofi_test_fail_nth(0);
+	kofi_freeinfo(list);
+	kofi_freeinfo(hints);
+	kvfree(text);
 	return error;
 }
 
@@ -1095,7 +1147,7 @@ static int __init selftest_init(void)
 	if (!strcmp(run, "gone"))
 		return report("peer that is gone", peer_gone());
 	if (!strcmp(run, "memory"))
-		return report("allocations that fail", memory());
+		return report("allocations that fail", memory()) ?: report("allocations of getinfo that fail", info_without_memory());
 	if (!strcmp(run, "faults"))
 		return report("the kernel's allocations fail at random", faults());
 	if (!strcmp(run, "client"))

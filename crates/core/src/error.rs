@@ -206,6 +206,17 @@ pub enum Error {
     Wire(#[from] WireError),
 }
 
+/// A copy of a text.
+///
+/// # Errors
+/// -FI_ENOMEM, naming `what`.
+pub fn copy(text: &str, what: &'static str) -> Result<String> {
+    let mut copy = String::new();
+    copy.try_reserve_exact(text.len()).map_err(|_| Error::NoMemory(what))?;
+    copy.push_str(text);
+    Ok(copy)
+}
+
 /// As much of a text as there is memory for: an error must not end a kernel that has none left.
 pub fn text(what: fmt::Arguments<'_>) -> String {
     struct Fallible(String);

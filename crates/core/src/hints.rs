@@ -285,13 +285,20 @@ impl Hints {
 /// Asks for exactly this info again, as applications do that pass a result back as hints.
 impl From<&Info> for Hints {
     fn from(info: &Info) -> Self {
+        info.clone().into()
+    }
+}
+
+/// The same, without a copy.
+impl From<Info> for Hints {
+    fn from(info: Info) -> Self {
         let Info { tx_attr, rx_attr, ep_attr, domain_attr, fabric_attr, .. } = info;
         Self {
             caps: Some(info.caps),
             mode: Some(info.mode),
             addr_format: Some(info.addr_format),
-            src_addr: info.src_addr.clone(),
-            dest_addr: info.dest_addr.clone(),
+            src_addr: info.src_addr,
+            dest_addr: info.dest_addr,
             handle: info.handle,
             tx_attr: TxHints {
                 caps: Some(tx_attr.caps),
@@ -325,10 +332,10 @@ impl From<&Info> for Hints {
                 mem_tag_format: Some(ep_attr.mem_tag_format),
                 tx_ctx_cnt: Some(ep_attr.tx_ctx_cnt),
                 rx_ctx_cnt: Some(ep_attr.rx_ctx_cnt),
-                auth_key: Some(ep_attr.auth_key.clone()),
+                auth_key: Some(ep_attr.auth_key),
             },
             domain_attr: DomainHints {
-                name: Some(domain_attr.name.clone()),
+                name: Some(domain_attr.name),
                 threading: Some(domain_attr.threading),
                 control_progress: Some(domain_attr.control_progress),
                 data_progress: Some(domain_attr.data_progress),
@@ -340,13 +347,13 @@ impl From<&Info> for Hints {
                 mr_iov_limit: Some(domain_attr.mr_iov_limit),
                 caps: Some(domain_attr.caps),
                 mode: Some(domain_attr.mode),
-                auth_key: Some(domain_attr.auth_key.clone()),
+                auth_key: Some(domain_attr.auth_key),
                 max_err_data: Some(domain_attr.max_err_data),
                 mr_cnt: Some(domain_attr.mr_cnt),
             },
             fabric_attr: FabricHints {
-                name: Some(fabric_attr.name.clone()),
-                prov_name: Some(fabric_attr.prov_name.clone()),
+                name: Some(fabric_attr.name),
+                prov_name: Some(fabric_attr.prov_name),
                 prov_version: Some(fabric_attr.prov_version),
                 api_version: Some(fabric_attr.api_version),
             },

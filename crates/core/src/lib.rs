@@ -74,7 +74,7 @@ pub use flags::{Caps, Mode, MrMode, OpFlags, Order};
 pub use hints::Hints;
 pub use info::Info;
 pub use memory::MrId;
-pub use negotiate::{Refusal, negotiate};
+pub use negotiate::{Refusal, negotiate, negotiate_into};
 pub use operation::OpId;
 pub use passive_endpoint::{PassiveEndpoint, RequestId};
 pub use reason::Reason;

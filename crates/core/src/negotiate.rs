@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Hints against an offer: the matching rules of `fi_getinfo(3)`, with a reason for each refusal.
 
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{string::String, vec::Vec};
 use core::{fmt::Display, net::SocketAddr};
 
 use bitflags::Flags;
@@ -13,6 +9,7 @@ use bitflags::Flags;
 use crate::{
     address::Address,
     enums::{AddrFormat, Progress, ResourceMgmt, Threading},
+    error::text,
     flags::{Caps, Mode, MrMode},
     hints::{DomainHints, EpHints, FabricHints, Hints, RxHints, TxHints},
     info::{DomainAttr, EpAttr, FabricAttr, Info, RxAttr, SHARED_CONTEXT, TxAttr},
@@ -46,33 +43,34 @@ pub struct Refusal {
 ///
 /// A provider whose default for a size is below its maximum puts the default where the hint is `None`.
 pub fn negotiate(offer: &Info, hints: &Hints) -> Result<Info, Refusal> {
-    let check = Check { provider: &offer.fabric_attr.prov_name };
-    let fabric_attr = check.fabric(&offer.fabric_attr, &hints.fabric_attr)?;
+    negotiate_into(offer.clone(), hints)
+}
+
+/// The same, made of the offer itself. That takes no memory where providers have no authorization keys, and
+/// what there is no memory for in a refusal's texts is left out.
+pub fn negotiate_into(mut offer: Info, hints: &Hints) -> Result<Info, Refusal> {
+    let provider = core::mem::take(&mut offer.fabric_attr.prov_name);
+    let check = Check { provider: &provider };
+    check.fabric(&mut offer.fabric_attr, &hints.fabric_attr)?;
     check.same("ep_attr.type", hints.ep_attr.ep_type, offer.ep_attr.ep_type)?;
     check.subset("caps", hints.caps, offer.caps)?;
     let caps = grant(offer.caps, hints.caps);
 
     let mr_mode = check.mr_mode(&offer.domain_attr, hints, caps)?;
-    let mut mode = offer.mode;
     if mr_mode.intersects(PRE_1_5) && offer.domain_attr.mr_mode.contains(MrMode::LOCAL) {
-        mode |= Mode::LOCAL_MR;
+        offer.mode |= Mode::LOCAL_MR;
     }
-    check.supports("mode", hints.mode, mode)?;
+    check.supports("mode", hints.mode, offer.mode)?;
 
-    let (addr_format, src_addr, dest_addr) = check.addresses(offer, hints)?;
-    Ok(Info {
-        caps,
-        mode,
-        addr_format,
-        src_addr,
-        dest_addr,
-        handle: hints.handle.or(offer.handle),
-        tx_attr: check.tx(&offer.tx_attr, &hints.tx_attr, hints.mode, caps)?,
-        rx_attr: check.rx(&offer.rx_attr, &hints.rx_attr, hints.mode, caps)?,
-        ep_attr: check.ep(offer, &hints.ep_attr, caps)?,
-        domain_attr: check.domain(&offer.domain_attr, &hints.domain_attr, caps, mr_mode)?,
-        fabric_attr,
-    })
+    (offer.addr_format, offer.src_addr, offer.dest_addr) = check.addresses(&offer, hints)?;
+    offer.caps = caps;
+    offer.handle = hints.handle.or(offer.handle);
+    check.tx(&mut offer.tx_attr, &hints.tx_attr, hints.mode, caps)?;
+    check.rx(&mut offer.rx_attr, &hints.rx_attr, hints.mode, caps)?;
+    check.ep(&mut offer.ep_attr, &offer.domain_attr, &hints.ep_attr, caps)?;
+    check.domain(&mut offer.domain_attr, &hints.domain_attr, caps, mr_mode)?;
+    offer.fabric_attr.prov_name = provider;
+    Ok(offer)
 }
 
 /// Capabilities that are granted only on request; the others are secondary (`fi_getinfo(3)`).
@@ -119,6 +117,13 @@ fn set<T: Default + PartialEq>(hint: Option<T>) -> Option<T> {
 /// The hint if there is one, else what is offered.
 fn granted<T: Default + PartialEq>(hint: Option<T>, offered: T) -> T {
     set(hint).unwrap_or(offered)
+}
+
+/// The hint's key, if there is one: it has the offered size, which is 0 where there are no keys.
+fn grant_key(offered: &mut Vec<u8>, hint: &Option<Vec<u8>>) {
+    if let Some(key) = hint.as_ref().filter(|key| !key.is_empty()) {
+        offered.clone_from(key);
+    }
 }
 
 /// The capabilities that come of an offer. A capability without its directions means all directions.
@@ -218,10 +223,10 @@ fn resource_mgmt_rank(resource_mgmt: ResourceMgmt) -> Option<u8> {
 
 /// Flags as a refusal shows them.
 fn list<F: Flags<Bits = u64> + Display>(flags: F) -> String {
-    match flags.to_string() {
+    match text(format_args!("{flags}")) {
         names if !names.is_empty() => names,
-        _ if flags.bits() == 0 => "none".to_string(),
-        _ => format!("{:#x}", flags.bits()),
+        _ if flags.bits() == 0 => text(format_args!("none")),
+        _ => text(format_args!("{:#x}", flags.bits())),
     }
 }
 
@@ -238,8 +243,13 @@ impl Check<'_> {
         found: impl Display,
         remedy: &'static str,
     ) -> Refusal {
-        let (wanted, found) = (wanted.to_string(), found.to_string());
-        Refusal { provider: self.provider.to_string(), field, wanted, found, remedy }
+        Refusal {
+            provider: text(format_args!("{}", self.provider)),
+            field,
+            wanted: text(format_args!("{wanted}")),
+            found: text(format_args!("{found}")),
+            remedy,
+        }
     }
 
     fn at_most<T>(&self, field: &'static str, wanted: Option<T>, offered: T) -> Result<(), Refusal>
@@ -304,7 +314,8 @@ impl Check<'_> {
     {
         match wanted.map(|flags| flags.difference(offered)) {
             Some(missing) if missing.bits() != 0 => {
-                let found = format!("offers {}", list(offered));
+                let offered = list(offered);
+                let found = format_args!("offers {offered}");
                 Err(self.refuse(field, list(missing), found, "leave it out of the hint"))
             }
             _ => Ok(()),
@@ -318,7 +329,8 @@ impl Check<'_> {
     {
         match supported {
             Some(flags) if required.difference(flags).bits() != 0 => {
-                let found = format!("needs {}", list(required));
+                let required = list(required);
+                let found = format_args!("needs {required}");
                 Err(self.refuse(field, list(flags), found, "support it and add it to the hint"))
             }
             _ => Ok(()),
@@ -416,26 +428,28 @@ impl Check<'_> {
         if (rules == MrMode::BASIC || rules == MrMode::SCALABLE) && offer.mr_mode.contains(rules) {
             return Ok(rules);
         }
-        let found = format!("offers {}", list(offer.mr_mode & PRE_1_5));
+        let offered = list(offer.mr_mode & PRE_1_5);
+        let found = format_args!("offers {offered}");
         let remedy = "ask for FI_MR_BASIC or FI_MR_SCALABLE alone, or from API 1.5 on for neither";
         Err(self.refuse(FIELD, list(rules), found, remedy))
     }
 
-    fn fabric(&self, offer: &FabricAttr, hints: &FabricHints) -> Result<FabricAttr, Refusal> {
-        self.name("fabric_attr.prov_name", &hints.prov_name, &offer.prov_name)?;
+    fn fabric(&self, offer: &mut FabricAttr, hints: &FabricHints) -> Result<(), Refusal> {
+        self.name("fabric_attr.prov_name", &hints.prov_name, self.provider)?;
         self.name("fabric_attr.name", &hints.name, &offer.name)?;
         self.at_most("fabric_attr.prov_version", hints.prov_version, offer.prov_version)?;
         self.at_most("fabric_attr.api_version", hints.api_version, offer.api_version)?;
-        Ok(FabricAttr { api_version: granted(hints.api_version, offer.api_version), ..offer.clone() })
+        offer.api_version = granted(hints.api_version, offer.api_version);
+        Ok(())
     }
 
     fn domain(
         &self,
-        offer: &DomainAttr,
+        offer: &mut DomainAttr,
         hints: &DomainHints,
         caps: Caps,
         mr_mode: MrMode,
-    ) -> Result<DomainAttr, Refusal> {
+    ) -> Result<(), Refusal> {
         self.name("domain_attr.name", &hints.name, &offer.name)?;
         self.rank("domain_attr.threading", hints.threading, offer.threading, threading_rank)?;
         let (control, data) = (offer.control_progress, offer.data_progress);
@@ -451,49 +465,43 @@ impl Check<'_> {
         self.auth_key("domain_attr.auth_key_size", &hints.auth_key, offer.auth_key_size)?;
         self.at_most("domain_attr.max_err_data", hints.max_err_data, offer.max_err_data)?;
         self.at_most("domain_attr.mr_cnt", hints.mr_cnt, offer.mr_cnt)?;
-        Ok(DomainAttr {
-            threading: granted(hints.threading, offer.threading),
-            control_progress: granted(hints.control_progress, offer.control_progress),
-            data_progress: granted(hints.data_progress, offer.data_progress),
-            av_type: granted(hints.av_type, offer.av_type),
-            mr_mode,
-            caps: grant(offer.caps, set(hints.caps).or(Some(caps))),
-            auth_key: granted(hints.auth_key.clone(), offer.auth_key.clone()),
-            ..offer.clone()
-        })
+        offer.threading = granted(hints.threading, offer.threading);
+        offer.control_progress = granted(hints.control_progress, offer.control_progress);
+        offer.data_progress = granted(hints.data_progress, offer.data_progress);
+        offer.av_type = granted(hints.av_type, offer.av_type);
+        offer.mr_mode = mr_mode;
+        offer.caps = grant(offer.caps, set(hints.caps).or(Some(caps)));
+        grant_key(&mut offer.auth_key, &hints.auth_key);
+        Ok(())
     }
 
-    fn ep(&self, offer: &Info, hints: &EpHints, caps: Caps) -> Result<EpAttr, Refusal> {
-        let (ep, domain) = (&offer.ep_attr, &offer.domain_attr);
+    fn ep(&self, ep: &mut EpAttr, domain: &DomainAttr, hints: &EpHints, caps: Caps) -> Result<(), Refusal> {
         self.same("ep_attr.protocol", hints.protocol, ep.protocol)?;
         self.at_most("ep_attr.protocol_version", hints.protocol_version, ep.protocol_version)?;
         self.at_most("ep_attr.max_msg_size", hints.max_msg_size, ep.max_msg_size)?;
         self.auth_key("ep_attr.auth_key_size", &hints.auth_key, ep.auth_key_size)?;
-        let mut result = EpAttr {
-            tx_ctx_cnt: self.contexts(
-                "ep_attr.tx_ctx_cnt",
-                hints.tx_ctx_cnt,
-                ep.tx_ctx_cnt,
-                domain.max_ep_tx_ctx,
-                domain.max_ep_stx_ctx,
-            )?,
-            rx_ctx_cnt: self.contexts(
-                "ep_attr.rx_ctx_cnt",
-                hints.rx_ctx_cnt,
-                ep.rx_ctx_cnt,
-                domain.max_ep_rx_ctx,
-                domain.max_ep_srx_ctx,
-            )?,
-            auth_key: granted(hints.auth_key.clone(), ep.auth_key.clone()),
-            ..ep.clone()
-        };
+        ep.tx_ctx_cnt = self.contexts(
+            "ep_attr.tx_ctx_cnt",
+            hints.tx_ctx_cnt,
+            ep.tx_ctx_cnt,
+            domain.max_ep_tx_ctx,
+            domain.max_ep_stx_ctx,
+        )?;
+        ep.rx_ctx_cnt = self.contexts(
+            "ep_attr.rx_ctx_cnt",
+            hints.rx_ctx_cnt,
+            ep.rx_ctx_cnt,
+            domain.max_ep_rx_ctx,
+            domain.max_ep_srx_ctx,
+        )?;
+        grant_key(&mut ep.auth_key, &hints.auth_key);
         if caps.intersects(Caps::RMA | Caps::ATOMIC) {
             self.at_most("ep_attr.max_order_raw_size", hints.max_order_raw_size, ep.max_order_raw_size)?;
             self.at_most("ep_attr.max_order_war_size", hints.max_order_war_size, ep.max_order_war_size)?;
             self.at_most("ep_attr.max_order_waw_size", hints.max_order_waw_size, ep.max_order_waw_size)?;
-            result.max_order_raw_size = granted(hints.max_order_raw_size, ep.max_order_raw_size);
-            result.max_order_war_size = granted(hints.max_order_war_size, ep.max_order_war_size);
-            result.max_order_waw_size = granted(hints.max_order_waw_size, ep.max_order_waw_size);
+            ep.max_order_raw_size = granted(hints.max_order_raw_size, ep.max_order_raw_size);
+            ep.max_order_war_size = granted(hints.max_order_war_size, ep.max_order_war_size);
+            ep.max_order_waw_size = granted(hints.max_order_waw_size, ep.max_order_waw_size);
         }
         if caps.contains(Caps::TAGGED) {
             let wanted = hints.mem_tag_format.unwrap_or(0);
@@ -503,10 +511,10 @@ impl Check<'_> {
                 return Err(self.refuse("ep_attr.mem_tag_format", wanted, found, "use fewer tag bits"));
             }
         }
-        Ok(result)
+        Ok(())
     }
 
-    fn tx(&self, offer: &TxAttr, hints: &TxHints, mode: Option<Mode>, caps: Caps) -> Result<TxAttr, Refusal> {
+    fn tx(&self, offer: &mut TxAttr, hints: &TxHints, mode: Option<Mode>, caps: Caps) -> Result<(), Refusal> {
         let wanted = hints.caps.map(|wanted| wanted - NOT_TX);
         self.subset("tx_attr.caps", wanted, offer.caps)?;
         self.supports("tx_attr.mode", set(hints.mode).or(mode), offer.mode)?;
@@ -517,18 +525,16 @@ impl Check<'_> {
         self.at_most("tx_attr.size", hints.size, offer.size)?;
         self.at_most("tx_attr.iov_limit", hints.iov_limit, offer.iov_limit)?;
         self.at_most("tx_attr.rma_iov_limit", hints.rma_iov_limit, offer.rma_iov_limit)?;
-        Ok(TxAttr {
-            caps: grant(offer.caps, set(wanted).or(Some(caps))),
-            op_flags: hints.op_flags.unwrap_or_default(),
-            inject_size: granted(hints.inject_size, offer.inject_size),
-            size: granted(hints.size, offer.size),
-            iov_limit: granted(hints.iov_limit, offer.iov_limit),
-            rma_iov_limit: granted(hints.rma_iov_limit, offer.rma_iov_limit),
-            ..offer.clone()
-        })
+        offer.caps = grant(offer.caps, set(wanted).or(Some(caps)));
+        offer.op_flags = hints.op_flags.unwrap_or_default();
+        offer.inject_size = granted(hints.inject_size, offer.inject_size);
+        offer.size = granted(hints.size, offer.size);
+        offer.iov_limit = granted(hints.iov_limit, offer.iov_limit);
+        offer.rma_iov_limit = granted(hints.rma_iov_limit, offer.rma_iov_limit);
+        Ok(())
     }
 
-    fn rx(&self, offer: &RxAttr, hints: &RxHints, mode: Option<Mode>, caps: Caps) -> Result<RxAttr, Refusal> {
+    fn rx(&self, offer: &mut RxAttr, hints: &RxHints, mode: Option<Mode>, caps: Caps) -> Result<(), Refusal> {
         let wanted = hints.caps.map(|wanted| wanted - NOT_RX);
         self.subset("rx_attr.caps", wanted, offer.caps)?;
         self.supports("rx_attr.mode", set(hints.mode).or(mode), offer.mode)?;
@@ -539,13 +545,11 @@ impl Check<'_> {
         self.at_most("rx_attr.total_buffered_recv", hints.total_buffered_recv, buffered)?;
         self.at_most("rx_attr.size", hints.size, offer.size)?;
         self.at_most("rx_attr.iov_limit", hints.iov_limit, offer.iov_limit)?;
-        Ok(RxAttr {
-            caps: grant(offer.caps, set(wanted).or(Some(caps))),
-            op_flags: hints.op_flags.unwrap_or_default(),
-            total_buffered_recv: granted(hints.total_buffered_recv, buffered),
-            size: granted(hints.size, offer.size),
-            iov_limit: granted(hints.iov_limit, offer.iov_limit),
-            ..offer.clone()
-        })
+        offer.caps = grant(offer.caps, set(wanted).or(Some(caps)));
+        offer.op_flags = hints.op_flags.unwrap_or_default();
+        offer.total_buffered_recv = granted(hints.total_buffered_recv, buffered);
+        offer.size = granted(hints.size, offer.size);
+        offer.iov_limit = granted(hints.iov_limit, offer.iov_limit);
+        Ok(())
     }
 }

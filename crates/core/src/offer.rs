@@ -2,16 +2,16 @@
 //! What a `tcp` provider offers, whoever drives it: a record for each address that it can use
 //! (`fi_getinfo(3)`), to be matched by [`negotiate`](crate::negotiate()).
 
-use alloc::format;
 use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::error::{copy, text};
 use crate::flags::{Caps, Mode, MrMode, OpFlags, Order};
-use crate::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
+use crate::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, SHARED_CONTEXT, TxAttr};
 use crate::wire::header;
 use crate::{
-    AddrFormat, Address, AvType, EpType, Info, Progress, Protocol, ResourceMgmt, SocketAddr, Threading,
-    Version,
+    AddrFormat, Address, AvType, EpType, Hints, Info, Progress, Protocol, ResourceMgmt, Result, SocketAddr,
+    Threading, Version,
 };
 
 /// The provider's name.
@@ -26,6 +26,8 @@ pub const INJECT_SIZE: usize = 128;
 pub const QUEUE_SIZE: (usize, usize) = (256, 65536);
 /// Bytes of messages that are kept for each connection until there is a receive for them.
 const BUFFERED: usize = 64 * 1024;
+/// What there may be no memory for.
+const WHAT: &str = "a record of fi_getinfo";
 
 /// An address, and what depends on the driver.
 #[derive(Clone, Debug)]
@@ -54,12 +56,23 @@ pub struct Offer {
     pub data_progress: Progress,
     /// Shared receive contexts of a domain.
     pub max_ep_srx_ctx: usize,
+    /// Nobody has asked for this address: it is one of those that there are.
+    pub is_listed: bool,
 }
 
-/// What a queue is to hold: whatever is asked for, or the default.
-pub fn queue_size(is_asked_for: bool) -> usize {
+/// What a queue can hold at most, for this hint: without one, or with a zero for "any", the default.
+pub fn queue_size(hint: Option<usize>) -> usize {
     let (default, most) = QUEUE_SIZE;
-    if is_asked_for { most } else { default }
+    if hint.is_some_and(|hint| hint > 0) { most } else { default }
+}
+
+/// The hint for a queue of receives. Many endpoints post to a receive context that they share, so that it holds
+/// as much as there can be.
+pub fn receive_size(hints: &Hints) -> Option<usize> {
+    match hints.ep_attr.rx_ctx_cnt {
+        Some(SHARED_CONTEXT) => Some(QUEUE_SIZE.1),
+        _ => hints.rx_attr.size,
+    }
 }
 
 /// Whether an address is of the format that was asked for.
@@ -73,23 +86,27 @@ pub fn format_matches(wanted: AddrFormat, addr: &SocketAddr) -> bool {
 
 /// The name of an address's network, `192.0.2.0/24`.
 pub fn network(ip: IpAddr, prefix: u32) -> String {
-    match ip {
+    let first: IpAddr = match ip {
         IpAddr::V4(ip) => {
             let mask = u32::MAX.checked_shl(32u32.saturating_sub(prefix)).unwrap_or(0);
-            format!("{}/{prefix}", Ipv4Addr::from_bits(ip.to_bits() & mask))
+            Ipv4Addr::from_bits(ip.to_bits() & mask).into()
         }
         IpAddr::V6(ip) => {
             let mask = u128::MAX.checked_shl(128u32.saturating_sub(prefix)).unwrap_or(0);
-            format!("{}/{prefix}", Ipv6Addr::from_bits(ip.to_bits() & mask))
+            Ipv6Addr::from_bits(ip.to_bits() & mask).into()
         }
-    }
+    };
+    text(format_args!("{first}/{prefix}"))
 }
 
 impl Offer {
     /// The record.
+    ///
+    /// # Errors
+    /// -FI_ENOMEM.
     // By itself: its parts are not to be on a kernel's stack for all of the call.
     #[inline(never)]
-    pub fn info(self) -> Info {
+    pub fn info(self) -> Result<Info> {
         let initiator = Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE;
         let target = Caps::MSG
             | Caps::RECV
@@ -98,7 +115,13 @@ impl Offer {
             | Caps::REMOTE_READ
             | Caps::REMOTE_WRITE
             | Caps::RMA_EVENT;
-        let places = Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+        // fi_getinfo(3), FI_REMOTE_COMM: "endpoints located at remote nodes". Whoever wants those gets no address
+        // that they cannot reach, unless it was asked for.
+        let places = match self.is_listed && self.source.ip().is_loopback() {
+            true => Caps::LOCAL_COMM,
+            false => Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        };
+        let name = |name: Option<String>| name.map_or_else(|| copy("any", WHAT), Ok);
         let order = Order::SAS
             | Order::RAR
             | Order::RAW
@@ -110,7 +133,7 @@ impl Offer {
             | Order::RMA_RAW
             | Order::RMA_WAW;
         let src_addr = Address::from(self.source);
-        Info {
+        Ok(Info {
             caps: initiator | target | places,
             mode: Mode::empty(),
             addr_format: src_addr.addr_format(),
@@ -157,7 +180,7 @@ impl Offer {
                 ..EpAttr::default()
             },
             domain_attr: DomainAttr {
-                name: self.domain.unwrap_or_else(|| "any".into()),
+                name: name(self.domain)?,
                 threading: Threading::Safe,
                 control_progress: self.control_progress,
                 data_progress: self.data_progress,
@@ -180,11 +203,58 @@ impl Offer {
                 ..DomainAttr::default()
             },
             fabric_attr: FabricAttr {
-                name: self.fabric.unwrap_or_else(|| "any".into()),
-                prov_name: NAME.into(),
+                name: name(self.fabric)?,
+                prov_name: copy(NAME, WHAT)?,
                 prov_version: PROVIDER_VERSION,
                 api_version: API,
             },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::SocketAddr;
+
+    fn caps(source: IpAddr, is_listed: bool) -> (Caps, Caps) {
+        let offer = Offer {
+            source: SocketAddr::new(source, 0),
+            dest: None,
+            domain: None,
+            fabric: None,
+            tx_size: queue_size(None),
+            rx_size: queue_size(Some(1)),
+            iov_limit: 4,
+            mr_iov_limit: 4,
+            max_msg_size: 1,
+            control_progress: Progress::Auto,
+            data_progress: Progress::Auto,
+            max_ep_srx_ctx: 0,
+            is_listed,
+        };
+        let info = offer.info().expect("memory");
+        (info.caps, info.domain_attr.caps)
+    }
+
+    #[test]
+    fn an_address_that_only_we_reach_is_remote_only_for_who_names_it() {
+        let other: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
+        for (source, is_listed, remote) in [
+            (Ipv4Addr::LOCALHOST.into(), true, false),
+            (Ipv6Addr::LOCALHOST.into(), true, false),
+            (Ipv4Addr::LOCALHOST.into(), false, true),
+            (other, true, true),
+        ] {
+            let (caps, domain) = caps(source, is_listed);
+            assert_eq!((caps | domain).contains(Caps::REMOTE_COMM), remote, "{source}");
+            assert_eq!((caps & domain).contains(Caps::REMOTE_COMM), remote, "{source}");
+            assert!((caps & domain).contains(Caps::LOCAL_COMM));
         }
+    }
+
+    #[test]
+    fn a_zero_asks_for_any_size() {
+        assert_eq!([None, Some(0), Some(1), Some(70_000)].map(queue_size), [256, 256, 65536, 65536]);
     }
 }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use kofi_core::error::copy;
 use kofi_core::flags::{Caps, Mode, MrMode, OpFlags, Order};
 use kofi_core::hints::{DomainHints, EpHints, FabricHints, RxHints, TxHints};
 use kofi_core::info::{DomainAttr, EpAttr, FabricAttr, RxAttr, TxAttr};
@@ -33,9 +34,21 @@ fn put_address(addr: &Option<Address>) -> c::Addr {
     addr.as_ref().and_then(Address::socket_addr).map_or_else(c::Addr::default, c::Addr::from)
 }
 
+/// What there may be no memory for.
+const WHAT: &str = "a copy of a record";
+
+fn owned(bytes: &[u8]) -> Result<String> {
+    copy(c::text(bytes), WHAT)
+}
+
 /// A key of that length: nothing here matches one.
-fn auth_key(len: u64) -> Vec<u8> {
-    if len == 0 { Vec::new() } else { alloc::vec![0] }
+fn auth_key(len: u64) -> Result<Vec<u8>> {
+    let mut key = Vec::new();
+    if len > 0 {
+        key.try_reserve_exact(1).map_err(|_| Error::NoMemory(WHAT))?;
+        key.push(0);
+    }
+    Ok(key)
 }
 
 pub(crate) fn to_tx(attr: &c::TxAttr) -> TxAttr {
@@ -66,8 +79,8 @@ pub(crate) fn to_rx(attr: &c::RxAttr) -> RxAttr {
     }
 }
 
-pub(crate) fn to_ep(attr: &c::EpAttr) -> EpAttr {
-    EpAttr {
+pub(crate) fn to_ep(attr: &c::EpAttr) -> Result<EpAttr> {
+    Ok(EpAttr {
         ep_type: EpType::from_raw(attr.ep_type),
         protocol: Protocol::from_raw(attr.protocol),
         protocol_version: attr.protocol_version,
@@ -80,13 +93,13 @@ pub(crate) fn to_ep(attr: &c::EpAttr) -> EpAttr {
         tx_ctx_cnt: size(attr.tx_ctx_cnt),
         rx_ctx_cnt: size(attr.rx_ctx_cnt),
         auth_key_size: size(attr.auth_key_size),
-        auth_key: auth_key(attr.auth_key_size),
-    }
+        auth_key: auth_key(attr.auth_key_size)?,
+    })
 }
 
-pub(crate) fn to_domain(attr: &c::DomainAttr) -> DomainAttr {
-    DomainAttr {
-        name: c::text(&attr.name).into(),
+pub(crate) fn to_domain(attr: &c::DomainAttr) -> Result<DomainAttr> {
+    Ok(DomainAttr {
+        name: owned(&attr.name)?,
         threading: Threading::from_raw(attr.threading),
         control_progress: Progress::from_raw(attr.control_progress),
         data_progress: Progress::from_raw(attr.data_progress),
@@ -108,24 +121,24 @@ pub(crate) fn to_domain(attr: &c::DomainAttr) -> DomainAttr {
         caps: Caps::from_bits_retain(attr.caps),
         mode: Mode::from_bits_retain(attr.mode),
         auth_key_size: size(attr.auth_key_size),
-        auth_key: auth_key(attr.auth_key_size),
+        auth_key: auth_key(attr.auth_key_size)?,
         max_err_data: size(attr.max_err_data),
         mr_cnt: size(attr.mr_cnt),
         tclass: attr.tclass,
-    }
+    })
 }
 
-pub(crate) fn to_fabric(attr: &c::FabricAttr) -> FabricAttr {
-    FabricAttr {
-        name: c::text(&attr.name).into(),
-        prov_name: c::text(&attr.prov_name).into(),
+pub(crate) fn to_fabric(attr: &c::FabricAttr) -> Result<FabricAttr> {
+    Ok(FabricAttr {
+        name: owned(&attr.name)?,
+        prov_name: owned(&attr.prov_name)?,
         prov_version: Version::from_raw(attr.prov_version),
         api_version: Version::from_raw(attr.api_version),
-    }
+    })
 }
 
-pub(crate) fn to_info(info: &c::Info) -> Info {
-    Info {
+pub(crate) fn to_info(info: &c::Info) -> Result<Info> {
+    Ok(Info {
         caps: Caps::from_bits_retain(info.caps),
         mode: Mode::from_bits_retain(info.mode),
         addr_format: AddrFormat::from_raw(info.addr_format),
@@ -134,10 +147,10 @@ pub(crate) fn to_info(info: &c::Info) -> Info {
         handle: (info.handle != 0).then_some(info.handle),
         tx_attr: to_tx(&info.tx),
         rx_attr: to_rx(&info.rx),
-        ep_attr: to_ep(&info.ep),
-        domain_attr: to_domain(&info.domain),
-        fabric_attr: to_fabric(&info.fabric),
-    }
+        ep_attr: to_ep(&info.ep)?,
+        domain_attr: to_domain(&info.domain)?,
+        fabric_attr: to_fabric(&info.fabric)?,
+    })
 }
 
 /// Fills a record of C's.
@@ -220,16 +233,16 @@ pub(crate) fn put(info: &Info, place: &mut c::Info) {
     place.fabric.api_version = fabric.api_version.raw();
 }
 
-fn name(text: &[u8]) -> Option<String> {
-    Some(c::text(text)).filter(|text| !text.is_empty()).map(String::from)
+fn named(name: Option<String>) -> Option<String> {
+    name.filter(|name| !name.is_empty())
 }
 
 /// Hints of C's: parts that are not there ask for nothing.
 #[inline(never)]
-pub(crate) fn to_hints(info: &c::Info) -> Hints {
+pub(crate) fn to_hints(info: &c::Info) -> Result<Hints> {
     let has = |part: u32| info.present & part != 0;
-    let all = Hints::from(&to_info(info));
-    Hints {
+    let all = Hints::from(to_info(info)?);
+    Ok(Hints {
         src_addr: all.src_addr,
         dest_addr: all.dest_addr,
         caps: all.caps,
@@ -240,18 +253,18 @@ pub(crate) fn to_hints(info: &c::Info) -> Hints {
         rx_attr: if has(c::HAS_RX_ATTR) { all.rx_attr } else { RxHints::default() },
         ep_attr: if has(c::HAS_EP_ATTR) { all.ep_attr } else { EpHints::default() },
         domain_attr: match has(c::HAS_DOMAIN_ATTR) {
-            true => DomainHints { name: name(&info.domain.name), ..all.domain_attr },
+            true => DomainHints { name: named(all.domain_attr.name), ..all.domain_attr },
             false => DomainHints::default(),
         },
         fabric_attr: match has(c::HAS_FABRIC_ATTR) {
             true => FabricHints {
-                name: name(&info.fabric.name),
-                prov_name: name(&info.fabric.prov_name),
+                name: named(all.fabric_attr.name),
+                prov_name: named(all.fabric_attr.prov_name),
                 ..all.fabric_attr
             },
             false => FabricHints::default(),
         },
-    }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -265,12 +278,17 @@ extern "C" fn kofi_dupinfo(info: *const c::Info) -> *mut c::Info {
     Box::into_raw(copy)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn kofi_freeinfo(list: *mut c::Info) {
+/// Frees the records of a list, which its owner gives up.
+pub(crate) fn free(list: *mut c::Info) {
     let mut next = list;
     while !next.is_null() {
         // SAFETY: a record of ours, which its owner gives up.
         let info = unsafe { Box::from_raw(next) };
         next = info.next;
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn kofi_freeinfo(list: *mut c::Info) {
+    free(list);
 }

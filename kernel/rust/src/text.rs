@@ -94,16 +94,16 @@ fn tostr(kind: u32, data: *const c_void, room: &mut Room<'_>) -> Result<()> {
     let number = || c::borrow(CALL, data.cast::<u32>()).copied();
     let set = || c::borrow(CALL, data.cast::<u64>()).copied();
     match kind {
-        0 => put(&info::to_info(c::borrow(CALL, data.cast())?)),
+        0 => put(&info::to_info(c::borrow(CALL, data.cast())?)?),
         1 => put(&EpType::from_raw(number()?)),
         2 => put(&Caps::from_bits_retain(set()?)),
         3 | 20 => put(&OpFlags::from_bits_retain(set()?)),
         4 => put(&AddrFormat::from_raw(number()?)),
         5 => put(&info::to_tx(c::borrow(CALL, data.cast())?)),
         6 => put(&info::to_rx(c::borrow(CALL, data.cast())?)),
-        7 => put(&info::to_ep(c::borrow(CALL, data.cast())?)),
-        8 => put(&info::to_domain(c::borrow(CALL, data.cast())?)),
-        9 => put(&info::to_fabric(c::borrow(CALL, data.cast())?)),
+        7 => put(&info::to_ep(c::borrow(CALL, data.cast())?)?),
+        8 => put(&info::to_domain(c::borrow(CALL, data.cast())?)?),
+        9 => put(&info::to_fabric(c::borrow(CALL, data.cast())?)?),
         10 => put(&Threading::from_raw(number()?)),
         11 => put(&Progress::from_raw(number()?)),
         12 => put(&Protocol::from_raw(number()?)),

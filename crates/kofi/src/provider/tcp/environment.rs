@@ -59,9 +59,9 @@ pub(super) fn limits() -> TimeLimits {
 
 /// What a queue of operations is to hold: any number, if one is asked for; otherwise `variable`, which is
 /// `FI_TCP_TX_SIZE` or `FI_TCP_RX_SIZE`, or else the default.
-pub(super) fn queue_size(variable: &str, is_asked_for: bool) -> usize {
-    let size = offer::queue_size(is_asked_for);
-    match number(variable).filter(|_| !is_asked_for) {
+pub(super) fn queue_size(variable: &str, hint: Option<usize>) -> usize {
+    let size = offer::queue_size(hint);
+    match number(variable).filter(|_| size == offer::QUEUE_SIZE.0) {
         None => size,
         Some(number) => match usize::try_from(number) {
             Ok(number @ 1..=MOST) => number,

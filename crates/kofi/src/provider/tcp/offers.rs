@@ -4,8 +4,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use if_addrs::{IfAddr, Interface};
-use kofi_core::flags::Caps;
-use kofi_core::info::SHARED_CONTEXT;
 use kofi_core::memory;
 use kofi_core::offer::{self, Offer, format_matches};
 use kofi_core::wire::header;
@@ -45,39 +43,26 @@ pub(super) fn offers(query: &Query) -> Result<Vec<Info>> {
     let interfaces = interfaces()?;
     let (sources, dests) = (query.source_addrs()?, query.dest_addrs()?);
     let mut offers = Vec::new();
-    let mut offer = |source: SocketAddr, dest: Option<SocketAddr>| {
+    let is_listed = sources.is_empty() && dests.is_empty();
+    let mut offer = |source: SocketAddr, dest: Option<SocketAddr>| -> Result<()> {
         let interface = interfaces.iter().find(|interface| interface.ip() == source.ip());
         if (interface.is_some() || source.ip().is_unspecified()) && format_matches(format, &source) {
-            offers.push(info(source, dest, interface, hints));
+            offers.push(info(source, dest, interface, is_listed, hints)?);
         }
+        Ok(())
     };
     if !dests.is_empty() {
         for dest in dests {
             match sources.iter().find(|source| source.is_ipv4() == dest.is_ipv4()) {
-                Some(&source) => offer(source, Some(dest)),
+                Some(&source) => offer(source, Some(dest))?,
                 // The kernel knows which of our addresses is right for this peer.
-                None => offer(socket::route(dest)?, Some(dest)),
+                None => offer(socket::route(dest)?, Some(dest))?,
             }
         }
-    } else if !sources.is_empty() {
-        sources.into_iter().for_each(|source| offer(source, None));
+    } else if !is_listed {
+        sources.into_iter().try_for_each(|source| offer(source, None))?;
     } else {
-        for interface in &interfaces {
-            offer(with_scope(interface), None);
-        }
-        // fi_getinfo(3), FI_REMOTE_COMM: "endpoints located at remote nodes". Nobody was asked to list
-        // this address, so whoever wants those gets none that they cannot reach.
-        for offer in &mut offers {
-            if offer
-                .src_addr
-                .as_ref()
-                .and_then(|addr| addr.socket_addr())
-                .is_some_and(|a| a.ip().is_loopback())
-            {
-                offer.caps -= Caps::REMOTE_COMM;
-                offer.domain_attr.caps -= Caps::REMOTE_COMM;
-            }
-        }
+        interfaces.iter().try_for_each(|interface| offer(with_scope(interface), None))?;
     }
     match environment::interface() {
         Some(only) if offers.is_empty() => {
@@ -114,22 +99,27 @@ fn with_scope(interface: &Interface) -> SocketAddr {
     }
 }
 
-fn info(source: SocketAddr, dest: Option<SocketAddr>, interface: Option<&Interface>, hints: &Hints) -> Info {
-    // Many endpoints post to a receive context that they share, so that it holds as much as there can be.
-    let shares = hints.ep_attr.rx_ctx_cnt == Some(SHARED_CONTEXT);
+fn info(
+    source: SocketAddr,
+    dest: Option<SocketAddr>,
+    interface: Option<&Interface>,
+    is_listed: bool,
+    hints: &Hints,
+) -> Result<Info> {
     let offer = Offer {
         source,
         dest,
         domain: interface.map(|interface| interface.name.clone()),
         fabric: interface.map(network),
-        tx_size: environment::queue_size("FI_TCP_TX_SIZE", hints.tx_attr.size.is_some()),
-        rx_size: environment::queue_size("FI_TCP_RX_SIZE", shares || hints.rx_attr.size.is_some()),
+        tx_size: environment::queue_size("FI_TCP_TX_SIZE", hints.tx_attr.size),
+        rx_size: environment::queue_size("FI_TCP_RX_SIZE", offer::receive_size(hints)),
         iov_limit: IOV_LIMIT,
         mr_iov_limit: memory::IOV_LIMIT,
         max_msg_size: MAX_MSG_SIZE,
         control_progress: progress(hints.domain_attr.control_progress),
         data_progress: progress(hints.domain_attr.data_progress),
         max_ep_srx_ctx: 65536,
+        is_listed,
     };
     offer.info()
 }
@@ -177,7 +167,7 @@ mod tests {
         let mut hints = Hints::new().source(([127, 0, 0, 1], 0));
         let size = |hints: &Hints| crate::getinfo(hints.clone()).unwrap()[0].rx_attr.size;
         assert_eq!(size(&hints), offer::QUEUE_SIZE.0);
-        hints.ep_attr.rx_ctx_cnt = Some(SHARED_CONTEXT);
+        hints.ep_attr.rx_ctx_cnt = Some(kofi_core::info::SHARED_CONTEXT);
         assert_eq!(size(&hints), offer::QUEUE_SIZE.1);
     }
 }
