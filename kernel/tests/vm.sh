@@ -36,6 +36,14 @@ shown() {
 	cat /sys/kernel/debug/kofi/*/* 2>/dev/null
 }
 
+# What DKMS has built, loaded because a module needs it, and taken out with that. Other kernels than a distribution's have no DKMS.
+if [ -d "/lib/modules/$(uname -r)" ]; then
+	modprobe deck_server && grep -q "^kofi .* deck_server" /proc/modules
+	say $? "modprobe loads kofi.ko of DKMS for a module that needs it"
+	modprobe -r deck_server && ! grep -q "^kofi " /proc/modules
+	say $? "modprobe -r takes both out"
+fi
+
 load || exit 1
 # Somebody looks at them while they come and go.
 while [ ! -e /tmp/looked ]; do

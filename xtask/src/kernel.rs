@@ -13,16 +13,19 @@ use std::process::Command;
 use crate::setup::Tool;
 use crate::{kernel_debug, process, setup, workspace};
 
+mod package;
+
 /// The Rust part, which is no member of the workspace.
 pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
 
 /// What it needs. Each kernel is a tool of its own: one that cannot be had is no reason not to test on the other.
-pub(crate) const TOOLS: [&Tool; 5] = [
+pub(crate) const TOOLS: [&Tool; 6] = [
     &setup::RUST_SOURCE,
     &setup::STOCK_HEADERS,
     &setup::STOCK_PROGRAMS,
     &setup::KERNEL_BUILD,
     &setup::MACHINE,
+    &setup::DKMS,
 ];
 
 /// Bytes of the stack that one function of the Rust part may take: calls of ours go two such deep at most.
@@ -53,6 +56,12 @@ pub(crate) enum Options {
         #[arg(long, value_name = "DIRECTORY")]
         kdir: Vec<PathBuf>,
     },
+    /// Make a directory for DKMS, with the Rust part built: who builds kofi.ko from it needs no Rust
+    Dkms {
+        /// Where to make it, as kofi-VERSION
+        #[arg(long, value_name = "DIRECTORY")]
+        out: PathBuf,
+    },
     /// Build it, and run the tests on each kernel in a virtual machine
     Test {
         /// Only this kernel, of those in /lib/modules
@@ -72,6 +81,10 @@ pub(crate) enum Options {
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options {
         Options::Build { kdir } => build(kdir),
+        Options::Dkms { out } => {
+            println!("{}", package::dkms(out, &rust_object()?)?.display());
+            Ok(())
+        }
         Options::Test { kernel, offline_packages, verbose } => {
             if !offline_packages {
                 setup::provide(&TOOLS);
@@ -115,13 +128,8 @@ impl Kernel {
     pub(crate) fn build(&self, rust: &Path) -> Result<PathBuf, String> {
         let directory = target().join(&self.release);
         copy(&workspace::root().join("kernel"), &directory)?;
-        let mut make = Command::new("make");
-        // What runs us may be make itself, whose variables are not for this one.
-        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
-        make.args(["-s", "-C"]).arg(&directory).arg("modules").arg("KOFI_TESTS=1");
-        make.arg(format!("KDIR={}", self.headers.display()));
-        make.arg(format!("KOFI_RUST_OBJECT={}", rust.display()));
-        let output = make.output().map_err(|why| format!("cannot run make: {why}"))?;
+        let output = self.make(&directory, rust).args(["modules", "KOFI_TESTS=1"]).output();
+        let output = output.map_err(|why| format!("cannot run make: {why}"))?;
         let said = String::from_utf8_lossy(&output.stderr);
         // One that Debian's headers cannot do without a vmlinux, and no loss.
         let said: Vec<&str> =
@@ -130,6 +138,17 @@ impl Kernel {
             return Err(format!("kofi.ko for {} does not build cleanly:\n{}", self.release, said.join("\n")));
         }
         Ok(directory)
+    }
+
+    /// make in a copy of `kernel/`, with that Rust part.
+    fn make(&self, directory: &Path, rust: &Path) -> Command {
+        let mut make = Command::new("make");
+        // What runs us may be make itself, whose variables are not for this one.
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        make.args(["-s", "-C"]).arg(directory);
+        make.arg(format!("KDIR={}", self.headers.display()));
+        make.arg(format!("KOFI_RUST_OBJECT={}", rust.display()));
+        make
     }
 }
 
@@ -247,7 +266,10 @@ fn test(only: Option<&str>, verbose: bool) -> Result<(), String> {
     for kernel in kernels {
         println!("Linux {}", kernel.release);
         let modules = kernel.build(&rust)?;
-        let log = Machine::new(&kernel, &modules, &peers, &STOCK)?.run(verbose)?;
+        let machine = Machine::new(&kernel, &modules, &peers, &STOCK)?;
+        package::check_install(&kernel, &modules, &rust)?;
+        package::install(&machine.root(), &kernel, &modules, &rust)?;
+        let log = machine.run(verbose)?;
         let (good, bad) = judge(&log);
         passed += good;
         failed += bad;
@@ -419,17 +441,22 @@ impl<'a> Machine<'a> {
             }
         }
         process::run(Command::new("chmod").arg("+x").arg(root.join("init")))?;
-        let archive = directory.join("initramfs");
-        let mut pack = Command::new("sh");
-        pack.current_dir(&root)
-            .args(["-c", "find . | cpio --quiet -o -H newc | gzip -1 > \"$0\""])
-            .arg(&archive);
-        process::run(&mut pack)?;
         Ok(Self { directory, image: kernel.image.clone(), settings })
+    }
+
+    /// What it has for a file system.
+    fn root(&self) -> PathBuf {
+        self.directory.join("root")
     }
 
     /// Gives all that it printed.
     pub(crate) fn run(&self, verbose: bool) -> Result<String, String> {
+        let archive = self.directory.join("initramfs");
+        let mut pack = Command::new("sh");
+        pack.current_dir(self.root())
+            .args(["-c", "find . | cpio --quiet -o -H newc | gzip -1 > \"$0\""])
+            .arg(&archive);
+        process::run(&mut pack)?;
         let path = self.directory.join("log");
         let log = File::create(&path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
         let mut qemu = Command::new("qemu-system-x86_64");
@@ -439,7 +466,7 @@ impl<'a> Machine<'a> {
             .args(["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel"])
             .arg(&self.image)
             .arg("-initrd")
-            .arg(self.directory.join("initramfs"))
+            .arg(&archive)
             .arg("-append")
             .arg(format!("{common} {}", self.settings.parameters));
         // How it ended shows in what it printed.

@@ -106,6 +106,14 @@ pub(crate) const KERNEL_BUILD: Tool = Tool {
     missing: || ["make", "gcc", "ld", "objcopy"].into_iter().find_map(not_on_path),
 };
 
+pub(crate) const DKMS: Tool = Tool {
+    what: "DKMS",
+    packages: &["dkms"],
+    program: None,
+    otherwise: "install dkms",
+    missing: || absent(Command::new("/usr/sbin/dkms").arg("--version")),
+};
+
 pub(crate) const MACHINE: Tool = Tool {
     what: "virtual machines",
     packages: &["qemu-system-x86", "busybox-static", "cpio", "iproute2", "xz-utils"],
