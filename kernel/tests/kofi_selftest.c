@@ -551,6 +551,84 @@ out:
 	return error;
 }
 
+/* A task that waits without a limit in time. */
+struct waiter {
+	struct side *side;
+	struct task_struct *task;
+	struct completion done;
+	int result;
+};
+
+static int wait_for_completions(void *context)
+{
+	struct waiter *waiter = context;
+	struct kofi_cq_entry entry;
+
+	do
+		waiter->result = kofi_cq_sread(waiter->side->cq, &entry, 1, -1);
+	while (waiter->result == 1);
+	complete(&waiter->done);
+	while (!kthread_should_stop())
+		msleep(1);
+	return 0;
+}
+
+static int wait_for_event(void *context)
+{
+	struct waiter *waiter = context;
+
+	waiter->result = kofi_wait(waiter->side->set, -1);
+	complete(&waiter->done);
+	while (!kthread_should_stop())
+		msleep(1);
+	return 0;
+}
+
+/* One task sleeps for completions, and so drives the domain; what it drives wakes the other, which sleeps for the queue of events. */
+static int client_waits(struct side *s)
+{
+	struct waiter waiters[2] = { { .side = s }, { .side = s } };
+	struct kofi_cq_error failure = {};
+	u8 data[8];
+	size_t len;
+	int i, error = start(s, "close", data, sizeof(data), &len);
+
+	if (error)
+		goto out;
+	must(post(s, kofi_recv, s->rx, 100, 1));
+	must(post(s, kofi_recv, s->rx, 100, 2));
+	for (i = 0; i < 2; i++) {
+		struct task_struct *task = kthread_create(i ? wait_for_event : wait_for_completions, &waiters[i], "kofi_waiter");
+
+		want(!IS_ERR(task));
+		init_completion(&waiters[i].done);
+		waiters[i].task = task;
+		get_task_struct(task);
+		wake_up_process(task);
+	}
+	msleep(50);
+	want_is(kofi_cq_close(s->cq), -EBUSY);
+	want_is(kofi_wait_close(s->set), -EBUSY);
+	must(post(s, kofi_send, s->tx, 100, 3));
+	for (i = 0; i < 2; i++)
+		want(wait_for_completion_timeout(&waiters[i].done, msecs_to_jiffies(TIMEOUT)));
+	/* At least one receive got no message. */
+	want_is(waiters[0].result, -KOFI_EAVAIL);
+	want_is(kofi_cq_readerr(s->cq, &failure, 0), 1);
+	want_is(failure.err, ECANCELED);
+	must(waiters[1].result);
+	must(expect(s, KOFI_SHUTDOWN, data, sizeof(data), NULL));
+out:
+	for (i = 0; i < 2; i++) {
+		if (waiters[i].task) {
+			kthread_stop(waiters[i].task);
+			put_task_struct(waiters[i].task);
+		}
+	}
+	close_connection(s);
+	return error;
+}
+
 static int client_quit(struct side *s)
 {
 	struct kofi_eq_error failure = {};
@@ -580,6 +658,7 @@ static int client(void)
 	error = report("client reject", client_reject(&s)) ?: error;
 	error = report("client rma", client_rma(&s)) ?: error;
 	error = report("client close", client_close(&s)) ?: error;
+	error = report("client waits", client_waits(&s)) ?: error;
 	error = report("client quit", client_quit(&s)) ?: error;
 out:
 	close_side(&s);
