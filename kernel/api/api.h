@@ -51,6 +51,7 @@ struct kapi_cq {
 	struct kfid_cq		pub;
 	struct kofi_cq		*handle;
 	enum kfi_cq_format	format;
+	bool			threshold;	/* blocking reads wait for several */
 };
 
 struct kapi_cntr {
@@ -74,6 +75,11 @@ struct kapi_ep {
 	struct kofi_ep		*handle;
 	struct kapi_fabric	*fabric;
 	u64			request;	/* the request that it is for, or 0 */
+};
+
+struct kapi_srx {
+	struct kfid_ep		pub;
+	struct kofi_srx		*handle;
 };
 
 /* A connection request, as kfi_info.handle names it. */
@@ -143,6 +149,9 @@ int kapi_pep_open(struct kfid_fabric *fabric, struct kfi_info *info, struct kfid
 		  void *context);
 int kapi_ep_open(struct kfid_domain *domain, struct kfi_info *info, struct kfid_ep **ep,
 		 void *context);
+int kapi_srx_open(struct kfid_domain *domain, struct kfi_rx_attr *attr, struct kfid_ep **srx,
+		  void *context);
+struct kofi_srx *kapi_srx_of(struct kfid *fid);
 
 /* msg.c, rma.c */
 extern struct kfi_ops_msg kapi_msg_ops;
@@ -150,6 +159,11 @@ extern struct kfi_ops_rma kapi_rma_ops;
 int kapi_memory_in(struct kofi_memory *memory, enum kfi_iov_type type, const void *segments,
 		   size_t count);
 int kapi_buffer_in(struct kofi_memory *memory, struct kvec *segment, const void *buf, size_t len);
+int kapi_op_buffer(struct kofi_op *op, struct kvec *segment, const void *buf, size_t len,
+		   void *context);
+int kapi_op_pieces(struct kofi_op *op, enum kfi_iov_type type, const void *pieces, size_t count,
+		   void *context);
+int kapi_op_msg(struct kofi_op *op, const struct kfi_msg *msg, uint64_t flags);
 
 /* mr.c */
 extern struct kfi_ops_mr kapi_mr_ops;

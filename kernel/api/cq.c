@@ -86,8 +86,11 @@ static void *entries_out(enum kfi_cq_format format, void *at, const struct kofi_
 	}
 }
 
-static ssize_t cq_next(struct kapi_cq *cq, void *buf, size_t count, bool wait, int timeout)
+static ssize_t cq_next(struct kapi_cq *cq, void *buf, size_t count, bool wait, const void *cond,
+		       int timeout)
 {
+	/* fi_cq(3): the condition of such a queue is "a size_t threshold value". */
+	size_t threshold = cq->threshold ? (uintptr_t)cond : 0;
 	struct kofi_cq_entry chunk[CHUNK];
 	struct kofi_cq_entry *entries = chunk;
 	ssize_t n, done = 0;
@@ -103,13 +106,13 @@ static ssize_t cq_next(struct kapi_cq *cq, void *buf, size_t count, bool wait, i
 		     offsetof(struct kofi_cq_entry, len));
 	if (cq->format == KFI_CQ_FORMAT_DATA) {
 		entries = buf;
-		return wait ? kofi_cq_sread(cq->handle, entries, count, timeout) :
+		return wait ? kofi_cq_sread(cq->handle, entries, count, threshold, timeout) :
 			      kofi_cq_read(cq->handle, entries, count);
 	}
 	do {
 		room = min_t(size_t, count - done, CHUNK);
 		if (wait && !done)
-			n = kofi_cq_sread(cq->handle, entries, room, timeout);
+			n = kofi_cq_sread(cq->handle, entries, room, threshold, timeout);
 		else
 			n = kofi_cq_read(cq->handle, entries, room);
 		if (n < 0)
@@ -130,7 +133,7 @@ static void no_sources(kfi_addr_t *src_addr, ssize_t count)
 
 static ssize_t cq_readfrom(struct kfid_cq *pub, void *buf, size_t count, kfi_addr_t *src_addr)
 {
-	ssize_t n = cq_next(container_of(pub, struct kapi_cq, pub), buf, count, false, 0);
+	ssize_t n = cq_next(container_of(pub, struct kapi_cq, pub), buf, count, false, NULL, 0);
 
 	no_sources(src_addr, n);
 	return n;
@@ -144,7 +147,8 @@ static ssize_t cq_read(struct kfid_cq *pub, void *buf, size_t count)
 static ssize_t cq_sreadfrom(struct kfid_cq *pub, void *buf, size_t count, kfi_addr_t *src_addr,
 			    const void *cond, int timeout)
 {
-	ssize_t n = cq_next(container_of(pub, struct kapi_cq, pub), buf, count, true, timeout);
+	ssize_t n = cq_next(container_of(pub, struct kapi_cq, pub), buf, count, true, cond,
+			    timeout);
 
 	no_sources(src_addr, n);
 	return n;
@@ -230,6 +234,7 @@ int kapi_cq_open(struct kfid_domain *pub, struct kfi_cq_attr *attr, struct kfid_
 	kapi_init(&cq->pub.fid, KFI_CLASS_CQ, &cq_fid_ops, context);
 	cq->pub.ops = &cq_ops;
 	cq->pub.comp_handler = handler;
+	cq->threshold = attr && attr->wait_cond == KFI_CQ_COND_THRESHOLD;
 	cq->format = attr ? attr->format : KFI_CQ_FORMAT_UNSPEC;
 	wanted.handler = handler ? cq_event : NULL;
 	wanted.handler_context = cq;

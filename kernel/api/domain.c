@@ -38,7 +38,7 @@ static struct kfi_ops_domain domain_ops = {
 	.cntr_open = kapi_cntr_open,
 	.poll_open = kfi_no_poll_open,
 	.stx_ctx = kfi_no_stx_ctx,
-	.srx_ctx = kfi_no_srx_ctx,
+	.srx_ctx = kapi_srx_open,
 	.query_atomic = kfi_no_query_atomic,
 };
 

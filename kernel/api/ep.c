@@ -41,6 +41,7 @@ static int ep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
 {
 	struct kofi_ep *ep = of(fid)->handle;
 	struct kofi_cntr *cntr;
+	struct kofi_srx *srx;
 	struct kofi_eq *eq;
 	struct kofi_cq *cq;
 
@@ -53,6 +54,9 @@ static int ep_bind(struct kfid *fid, struct kfid *bfid, uint64_t flags)
 	cntr = kapi_cntr_of(bfid);
 	if (cntr)
 		return kofi_ep_bind_cntr(ep, cntr, flags);
+	srx = kapi_srx_of(bfid);
+	if (srx)
+		return kofi_ep_bind_srx(ep, srx, flags);
 	return -EINVAL;
 }
 

@@ -39,27 +39,54 @@ int kapi_buffer_in(struct kofi_memory *memory, struct kvec *segment, const void 
 	return kapi_memory_in(memory, KFI_KVEC, segment, len ? 1 : 0);
 }
 
+/* What an operation is: bytes in one place, */
+int kapi_op_buffer(struct kofi_op *op, struct kvec *segment, const void *buf, size_t len,
+		   void *context)
+{
+	*op = (struct kofi_op) { .context = (uintptr_t)context, .default_flags = 1 };
+	return kapi_buffer_in(&op->memory, segment, buf, len);
+}
+
+/* in several, */
+int kapi_op_pieces(struct kofi_op *op, enum kfi_iov_type type, const void *pieces, size_t count,
+		   void *context)
+{
+	*op = (struct kofi_op) { .context = (uintptr_t)context, .default_flags = 1 };
+	return kapi_memory_in(&op->memory, type, pieces, count);
+}
+
+/* or as a message says, with flags of its own. */
+int kapi_op_msg(struct kofi_op *op, const struct kfi_msg *msg, uint64_t flags)
+{
+	if (!msg)
+		return -EINVAL;
+	/* kfabric's number for that is another flag's of the Rust part. */
+	if (flags & KFI_TAGGED_MULTI_RECV)
+		return -KFI_EBADFLAGS;
+	*op = (struct kofi_op) {
+		.flags = flags, .context = (uintptr_t)msg->context, .data = msg->data,
+	};
+	return kapi_memory_in(&op->memory, msg->type, msg->msg_iov, msg->iov_count);
+}
+
 static ssize_t post_buffer(struct kfid_ep *ep, post_fn post,
 			   const void *buf, size_t len, uint64_t flags, uint64_t data,
 			   void *context)
 {
-	struct kofi_op op = {
-		.context = (uintptr_t)context,
-		.flags = flags,
-		.data = data,
-		.default_flags = 1,
-	};
 	struct kvec segment;
-	int error = kapi_buffer_in(&op.memory, &segment, buf, len);
+	struct kofi_op op;
+	int error = kapi_op_buffer(&op, &segment, buf, len, context);
 
+	op.flags = flags;
+	op.data = data;
 	return error ?: post(handle(ep), &op);
 }
 
 static ssize_t post_pieces(struct kfid_ep *ep, post_fn post,
 			   enum kfi_iov_type type, const void *pieces, size_t count, void *context)
 {
-	struct kofi_op op = { .context = (uintptr_t)context, .default_flags = 1 };
-	int error = kapi_memory_in(&op.memory, type, pieces, count);
+	struct kofi_op op;
+	int error = kapi_op_pieces(&op, type, pieces, count, context);
 
 	return error ?: post(handle(ep), &op);
 }
@@ -67,17 +94,9 @@ static ssize_t post_pieces(struct kfid_ep *ep, post_fn post,
 static ssize_t post_msg(struct kfid_ep *ep, post_fn post,
 			const struct kfi_msg *msg, uint64_t flags)
 {
-	struct kofi_op op = { .flags = flags };
-	int error;
+	struct kofi_op op;
+	int error = kapi_op_msg(&op, msg, flags);
 
-	if (!msg)
-		return -EINVAL;
-	/* kfabric's number for that is another flag's of the Rust part. */
-	if (flags & KFI_TAGGED_MULTI_RECV)
-		return -KFI_EBADFLAGS;
-	op.context = (uintptr_t)msg->context;
-	op.data = msg->data;
-	error = kapi_memory_in(&op.memory, msg->type, msg->msg_iov, msg->iov_count);
 	return error ?: post(handle(ep), &op);
 }
 

@@ -28,6 +28,7 @@
 #include <linux/types.h>
 
 struct net;
+struct kofi_op;
 
 /* ------------------------------------------------------------------------------------------------ constants */
 
@@ -386,8 +387,9 @@ int kofi_cq_open(struct kofi_domain *domain, const struct kofi_cq_attr *attr, st
 ssize_t kofi_cq_read(struct kofi_cq *cq, struct kofi_cq_entry *entries, size_t count);
 /* The next completion, an error: 1, or -EAGAIN. */
 ssize_t kofi_cq_readerr(struct kofi_cq *cq, struct kofi_cq_error *error, uint64_t flags);
-/* Waits until there is one; timeout in milliseconds. As kofi_eq_sread; -EAGAIN also after kofi_cq_signal. */
-ssize_t kofi_cq_sread(struct kofi_cq *cq, struct kofi_cq_entry *entries, size_t count, int timeout);
+/* Waits until there are threshold completions (0: one), or an error among them; timeout in milliseconds: what there is then. As
+ * kofi_eq_sread; -EAGAIN also after kofi_cq_signal. */
+ssize_t kofi_cq_sread(struct kofi_cq *cq, struct kofi_cq_entry *entries, size_t count, size_t threshold, int timeout);
 /* Ends one blocking read, a present or the next one. -ENOSYS with KOFI_WAIT_NONE. */
 int kofi_cq_signal(struct kofi_cq *cq);
 /* The text of a prov_errno. Never NULL. */
@@ -444,6 +446,24 @@ uint64_t kofi_mr_base(struct kofi_mr *mr);
 /* When this has returned nothing touches the memory any more. Always 0. */
 int kofi_mr_close(struct kofi_mr *mr);
 
+/* ------------------------------------------------------------------------------------------------ shared receive contexts */
+
+/* One queue of receives for several endpoints of a domain, which take turns. A receive completes in the queue of the endpoint whose
+ * message it got; one that is cancelled, or left when the context closes, in the context's own. */
+struct kofi_srx;
+
+/* attr: size, iov_limit and op_flags count, zeros are defaults; NULL: all defaults. -EINVAL: over what getinfo gives; -ENOMEM. */
+int kofi_srx_open(struct kofi_domain *domain, const struct kofi_rx_attr *attr, struct kofi_srx **srx);
+/* flags: KOFI_RECV. Once. */
+int kofi_srx_bind_cq(struct kofi_srx *srx, struct kofi_cq *cq, uint64_t flags);
+/* As kofi_recv; kofi_cancel; kofi_ep_getopt and _setopt. */
+int kofi_srx_recv(struct kofi_srx *srx, const struct kofi_op *op);
+int kofi_srx_cancel(struct kofi_srx *srx, uint64_t context);
+int kofi_srx_getopt(struct kofi_srx *srx, int level, int optname, void *value, size_t *len);
+int kofi_srx_setopt(struct kofi_srx *srx, int level, int optname, const void *value, size_t len);
+/* -EBUSY while endpoints are bound to it. */
+int kofi_srx_close(struct kofi_srx *srx);
+
 /* ------------------------------------------------------------------------------------------------ endpoints */
 
 struct kofi_ep;
@@ -456,6 +476,8 @@ int kofi_ep_bind_eq(struct kofi_ep *ep, struct kofi_eq *eq, uint64_t flags);
 int kofi_ep_bind_cq(struct kofi_ep *ep, struct kofi_cq *cq, uint64_t flags);
 /* flags: KOFI_SEND, KOFI_RECV, KOFI_READ, KOFI_WRITE, KOFI_REMOTE_READ, KOFI_REMOTE_WRITE. */
 int kofi_ep_bind_cntr(struct kofi_ep *ep, struct kofi_cntr *cntr, uint64_t flags);
+/* From then on its receives are those of the context. flags: 0. -EINVAL: a second one, or of another domain; -KOFI_EOPBADSTATE. */
+int kofi_ep_bind_srx(struct kofi_ep *ep, struct kofi_srx *srx, uint64_t flags);
 int kofi_ep_enable(struct kofi_ep *ep);
 
 /* addr NULL: the info's dest_addr. 0: started; how it went is an event. */

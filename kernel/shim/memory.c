@@ -42,7 +42,7 @@ static DEFINE_SPINLOCK(blocks_lock);
 
 static const char *const classes[] = {
 	"fabric", "event queue", "passive endpoint", "domain", "endpoint", "completion queue", "counter", "memory region", "wait set",
-	"connection request", "socket",
+	"connection request", "socket", "shared receive context",
 };
 static atomic_t objects[ARRAY_SIZE(classes)];
 

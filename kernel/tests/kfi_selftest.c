@@ -271,7 +271,7 @@ static void no_others(struct world *w, struct kfid_ep *ep, struct kfid_mr *mr)
 	row("tx_context", kfi_tx_context(ep, 0, NULL, NULL, NULL), -ENOSYS);
 	row("rx_context", kfi_rx_context(ep, 0, NULL, NULL, NULL), -ENOSYS);
 	row("stx_context", kfi_stx_context(domain, NULL, NULL, NULL), -ENOSYS);
-	row("srx_context", kfi_srx_context(domain, NULL, NULL, NULL), -ENOSYS);
+	row("srx_context without a place", kfi_srx_context(domain, NULL, NULL, NULL), -EINVAL);
 	row("poll_open", kfi_poll_open(domain, NULL, NULL), -ENOSYS);
 	row("av_open", kfi_av_open(domain, NULL, NULL, NULL), -ENOSYS);
 	row("query_atomic", kfi_query_atomic(domain, KFI_UINT8, KFI_SUM, NULL, 0), -ENOSYS);
@@ -494,6 +494,129 @@ free:
 	kfree(out);
 	if (page)
 		__free_page(page);
+}
+
+/* A connection whose accepting side takes its receives from a context. */
+static int pair_shared(struct world *w, struct kfid_ep *srx, struct kfid_cq *received,
+		       struct kfid_ep **client, struct kfid_ep **server)
+{
+	struct kfi_info *request;
+	struct cm_event event;
+	int ret;
+
+	*server = NULL;
+	*client = dial(w, NULL, 0);
+	if (!*client)
+		return -EIO;
+	request = next_request(w, &event);
+	if (!request)
+		return -ETIMEDOUT;
+	ret = kfi_endpoint(w->domain, request, server, NULL) ?:
+	      kfi_ep_bind(*server, &w->eq->fid, 0) ?:
+	      kfi_ep_bind(*server, &w->cq->fid, KFI_TRANSMIT) ?:
+	      kfi_ep_bind(*server, &received->fid, KFI_RECV) ?:
+	      kfi_ep_bind(*server, &srx->fid, 0) ?:
+	      kfi_enable(*server) ?:
+	      kfi_accept(*server, NULL, 0) ?:
+	      both_events(w, KFI_CONNECTED, *client, *server);
+	kfi_freeinfo(request);
+	return ret;
+}
+
+/* One queue of receives for two connections, and waits for more than one completion. */
+static void shared_receives(struct world *w)
+{
+	struct kfi_cq_attr attr = {
+		.format = KFI_CQ_FORMAT_DATA, .wait_obj = KFI_WAIT_UNSPEC, .wait_cond = KFI_CQ_COND_THRESHOLD,
+	};
+	struct kfi_rx_attr wrong = { .size = 1 << 20 }, small = { .size = 3 };
+	struct kfid_ep *srx = NULL, *clients[2] = {}, *servers[2] = {};
+	struct kfi_cq_data_entry done[4] = {};
+	struct kfi_cq_err_entry why = {};
+	struct kfid_cq *received = NULL;
+	char *in[4], *memory = kzalloc(256, GFP_KERNEL), *out = memory + 192;
+	struct kvec piece;
+	struct kfi_msg msg = { .type = KFI_KVEC, .msg_iov = &piece, .iov_count = 1 };
+	size_t min = 7, len = sizeof(min);
+	int ret, i;
+
+	if (!memory)
+		return;
+	strcpy(out, "to whom it may concern");
+	for (i = 0; i < 4; i++)
+		in[i] = memory + 32 * i;
+	row("srx_context that is too large", kfi_srx_context(w->domain, &wrong, &srx, NULL), -EINVAL);
+	ret = kfi_cq_open(w->domain, &attr, &received, NULL, NULL) ?:
+	      kfi_srx_context(w->domain, &small, &srx, NULL);
+	row("srx_context", ret, 0);
+	if (ret)
+		goto out;
+	row("bind of a context without a direction", kfi_ep_bind(srx, &w->cq->fid, 0), -EINVAL);
+	row("bind of a context to a queue of events", kfi_ep_bind(srx, &w->eq->fid, 0), -EINVAL);
+	row("bind of a context", kfi_ep_bind(srx, &w->cq->fid, KFI_RECV), 0);
+	row("enable of a context", kfi_enable(srx), 0);
+	row("getopt of a context", kfi_setopt(&srx->fid, KFI_OPT_ENDPOINT, KFI_OPT_MIN_MULTI_RECV, &min, len) ?:
+	    kfi_getopt(&srx->fid, KFI_OPT_ENDPOINT, KFI_OPT_MIN_MULTI_RECV, &min, &len), 0);
+	row("send of a context", kfi_send(srx, out, 1, NULL, 0, NULL), -ENOSYS);
+	for (i = 0; i < 2; i++) {
+		ret = pair_shared(w, srx, received, &clients[i], &servers[i]);
+		row("a connection with a context", ret, 0);
+		if (ret)
+			goto out;
+	}
+	row("recv of an endpoint with a context", kfi_recv(servers[0], in[0], 32, NULL, 0, NULL), -ENOSYS);
+	row("close of a context in use", kfi_close(&srx->fid), -EBUSY);
+
+	/* The oldest receive gets the message that comes first, whose ever it is. */
+	piece = (struct kvec) { .iov_base = in[1], .iov_len = 32 };
+	ret = kfi_recv(srx, in[0], 32, NULL, 0, in[0]) ?: kfi_recvv(srx, &piece, NULL, 1, 0, in[1]);
+	piece.iov_base = in[2];
+	msg.context = in[2];
+	ret = ret ?: kfi_recvmsg(srx, &msg, 0);
+	row("receives of a context", ret, 0);
+	row("a full context", kfi_recv(srx, in[3], 32, NULL, 0, in[3]), -EAGAIN);
+	ret = kfi_send(clients[1], out, 23, NULL, 0, NULL) ?: complete_both(w, done, 1);
+	row("a send to a context", ret, 0);
+	/* One is not enough; but it is what there is when the time is over. */
+	row("a wait for two completions", kfi_cq_sread(received, done, 4, (void *)2, 100), 1);
+	row("the oldest receive", done[0].op_context == in[0] && !strcmp(in[0], out), 1);
+	ret = kfi_send(clients[0], out, 23, NULL, 0, NULL) ?: kfi_send(clients[1], out, 23, NULL, 0, NULL) ?:
+	      complete_both(w, done, 2);
+	row("sends from both", ret, 0);
+	row("two completions at once", kfi_cq_sread(received, done, 4, (void *)2, 20000), 2);
+	row("the next receives", done[0].op_context == in[1] && done[1].op_context == in[2], 1);
+
+	/* A message that is there first. */
+	ret = kfi_send(clients[0], out, 23, NULL, 0, NULL) ?: complete_both(w, done, 1);
+	row("a send without a receive", ret, 0);
+	row("no completion of it", kfi_cq_read(received, done, 1), -EAGAIN);
+	ret = kfi_recv(srx, in[3], 32, NULL, 0, in[3]);
+	row("a receive for it", ret ?: kfi_cq_sread(received, done, 1, NULL, 20000), 1);
+	row("the message that was there first", done[0].op_context == in[3] && !strcmp(in[3], out), 1);
+
+	ret = kfi_recv(srx, in[0], 32, NULL, 0, in[0]);
+	row("cancel in a context", ret ?: kfi_cancel(&srx->fid, in[0]), 0);
+	row("cancel of nothing in a context", kfi_cancel(&srx->fid, in[0]), -ENOENT);
+	row("a cancelled receive", kfi_cq_read(w->cq, done, 1), -KFI_EAVAIL);
+	row("its error", kfi_cq_readerr(w->cq, &why, 0) == 1 ? why.err : -1, ECANCELED);
+	/* This one is left. */
+	row("a receive that is left", kfi_recv(srx, in[1], 32, NULL, 0, in[1]), 0);
+out:
+	for (i = 0; i < 2; i++) {
+		if (clients[i])
+			row("close of a client", kfi_close(&clients[i]->fid), 0);
+		if (servers[i])
+			row("close of a server", kfi_close(&servers[i]->fid), 0);
+	}
+	if (srx) {
+		row("close of a context", kfi_close(&srx->fid), 0);
+		row("what was left", kfi_cq_readerr(w->cq, &why, 0) == 1 && why.op_context == in[1], 1);
+		row("close of a context twice", kfi_close(&srx->fid), -EINVAL);
+		row("recv of a closed context", kfi_recv(srx, in[0], 1, NULL, 0, NULL), -ENOSYS);
+	}
+	if (received)
+		row("close of the context's queue", kfi_close(&received->fid), 0);
+	kfree(memory);
 }
 
 static void remote_memory(struct world *w)
@@ -887,6 +1010,7 @@ static int __init selftest_init(void)
 		layer = "kfi";
 		tables(&w);
 		messages(&w);
+		shared_receives(&w);
 		remote_memory(&w);
 		handlers(&w);
 		wait_sets(&w);

@@ -196,7 +196,7 @@ static int rma(struct side *s, int (*call)(struct kofi_ep *, const struct kofi_o
 /* The next completion. */
 static int completed(struct side *s, struct kofi_cq_entry *entry)
 {
-	ssize_t got = kofi_cq_sread(s->cq, entry, 1, TIMEOUT);
+	ssize_t got = kofi_cq_sread(s->cq, entry, 1, 0, TIMEOUT);
 
 	return got == 1 ? 0 : got ? (int)got : -EIO;
 }
@@ -565,7 +565,7 @@ static int wait_for_completions(void *context)
 	struct kofi_cq_entry entry;
 
 	do
-		waiter->result = kofi_cq_sread(waiter->side->cq, &entry, 1, -1);
+		waiter->result = kofi_cq_sread(waiter->side->cq, &entry, 1, 0, -1);
 	while (waiter->result == 1);
 	complete(&waiter->done);
 	while (!kthread_should_stop())
@@ -997,7 +997,7 @@ static int peer_gone(void)
 	begin = ktime_get_ns();
 	must(post(&s, kofi_send, s.tx, 1000, 2));
 	must(completed(&s, &entry));
-	want_is(kofi_cq_sread(s.cq, &entry, 1, TIMEOUT), -KOFI_EAVAIL);
+	want_is(kofi_cq_sread(s.cq, &entry, 1, 0, TIMEOUT), -KOFI_EAVAIL);
 	want_is(kofi_cq_readerr(s.cq, &failure, 0), 1);
 	want_is(failure.err, ECANCELED);
 	must(expect(&s, KOFI_SHUTDOWN, data, 1, NULL));
@@ -1124,7 +1124,7 @@ static int one_without_memory(void)
 	if (!error)
 		error = post(&client, kofi_send, client.tx, BIG, 2);
 	if (!error)
-		error = kofi_cq_sread(server.cq, &entry, 1, 300 * slow) == 1 ? 0 : -EIO;
+		error = kofi_cq_sread(server.cq, &entry, 1, 0, 300 * slow) == 1 ? 0 : -EIO;
 out:
 	kofi_test_fail_nth(0);
 	if (pep)

@@ -54,8 +54,6 @@ pub struct Offer {
     pub control_progress: Progress,
     /// Who makes progress with messages.
     pub data_progress: Progress,
-    /// Shared receive contexts of a domain.
-    pub max_ep_srx_ctx: usize,
     /// Nobody has asked for this address: it is one of those that there are.
     pub is_listed: bool,
 }
@@ -198,7 +196,7 @@ impl Offer {
                 rx_ctx_cnt: 65536,
                 max_ep_tx_ctx: 1,
                 max_ep_rx_ctx: 1,
-                max_ep_srx_ctx: self.max_ep_srx_ctx,
+                max_ep_srx_ctx: 65536,
                 caps: places,
                 ..DomainAttr::default()
             },
@@ -230,7 +228,6 @@ mod tests {
             max_msg_size: 1,
             control_progress: Progress::Auto,
             data_progress: Progress::Auto,
-            max_ep_srx_ctx: 0,
             is_listed,
         };
         let info = offer.info().expect("memory");

@@ -48,6 +48,13 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info, s
 	return kfi_endpoint(domain, info, ep, context);
 }
 
+/* As kfi_srx_context(). */
+static inline int fi_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr,
+				 struct fid_ep **rx_ep, void *context)
+{
+	return kfi_srx_context(domain, attr, rx_ep, context);
+}
+
 /* As kfi_ep_bind(). */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, uint64_t flags)
 {

@@ -373,12 +373,19 @@ static inline int kfi_stx_context(struct kfid_domain *domain, struct kfi_tx_attr
 /**
  * kfi_srx_context() - a receive context that endpoints share
  * @domain: in which domain
- * @attr: what it is to be like
+ * @attr: what it is to be like: size, iov_limit and op_flags count, zeros are defaults; NULL: all
+ *	defaults
  * @rx_ep: where the context goes
  * @context: the client's
  *
+ * Receives are posted to it by kfi_recv() and its kind, and belong to no endpoint until a message
+ * of one that is bound to it (kfi_ep_bind() of the endpoint, before it is enabled, with flags 0) has
+ * met them. They complete in that endpoint's queue; those that are cancelled, or are left when the
+ * context is closed, in the queue that is bound to the context itself with KFI_RECV. Endpoints with
+ * messages that wait for a receive take turns.
+ *
  * Context: Process context, may sleep.
- * Return: -ENOSYS here.
+ * Return: 0, -EINVAL over what kfi_getinfo() gives, or -ENOMEM.
  */
 static inline int kfi_srx_context(struct kfid_domain *domain, struct kfi_rx_attr *attr,
 				  struct kfid_ep **rx_ep, void *context)

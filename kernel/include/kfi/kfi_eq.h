@@ -225,7 +225,7 @@ enum kfi_cq_wait_cond {
  * @format: of what is read; KFI_CQ_FORMAT_UNSPEC is KFI_CQ_FORMAT_CONTEXT
  * @wait_obj: how waiting works
  * @signaling_vector: a hint on which processor the handler is to run
- * @wait_cond: a hint: blocking reads return as soon as there is one completion
+ * @wait_cond: KFI_CQ_COND_THRESHOLD: blocking reads say how many completions they wait for
  * @wait_set: for KFI_WAIT_SET
  */
 struct kfi_cq_attr {
@@ -503,7 +503,8 @@ static inline ssize_t kfi_cq_readerr(struct kfid_cq *cq, struct kfi_cq_err_entry
  * @cq: the queue
  * @buf: as for kfi_cq_read()
  * @count: as for kfi_cq_read()
- * @cond: a hint that does not count
+ * @cond: of a queue with KFI_CQ_COND_THRESHOLD: (void *)(uintptr_t)number of completions to wait
+ *	for, or an error among them; when the time is over, what there is comes. Others wait for one.
  * @timeout: milliseconds; 0 looks only, a negative one waits for ever
  *
  * Context: Process context, sleeps.

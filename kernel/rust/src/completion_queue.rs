@@ -29,6 +29,16 @@ pub(crate) struct CompletionQueue {
 }
 
 impl CompletionQueue {
+    /// A handle's object, to be held on to.
+    pub(crate) fn given(call: &'static str, cq: *const Self) -> Result<Arc<Self>> {
+        c::borrow(call, cq)?;
+        // SAFETY: a handle, of an object that is not closed: there is one reference at least for as long as the call takes.
+        unsafe {
+            Arc::increment_strong_count(cq);
+            Ok(Arc::from_raw(cq))
+        }
+    }
+
     pub(crate) fn id(&self) -> CqId {
         self.id
     }
@@ -179,6 +189,7 @@ extern "C" fn kofi_cq_sread(
     cq: *const CompletionQueue,
     place: *mut c::CqEntry,
     count: usize,
+    threshold: usize,
     timeout: c_int,
 ) -> isize {
     const CALL: &str = "fi_cq_sread";
@@ -186,7 +197,17 @@ extern "C" fn kofi_cq_sread(
         let queue = c::borrow(CALL, cq)?;
         let entries = entries(CALL, place, count)?;
         let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-        queue.signal.sread(CALL, timeout, Some(&queue.domain), || queue.read(entries))
+        let read = queue.signal.sread(CALL, timeout, Some(&queue.domain), || {
+            if threshold > 1 && !queue.domain.lock().machine.cq_satisfies(queue.id, threshold) {
+                return Err(Error::Empty);
+            }
+            queue.read(entries)
+        });
+        match read {
+            // fi_cq(3): what there is, when the time is over or a signal came.
+            Err(Error::Empty) if threshold > 1 => queue.read(entries),
+            other => other,
+        }
     })())
 }
 

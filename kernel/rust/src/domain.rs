@@ -83,6 +83,8 @@ pub(crate) struct State {
     lingering: VecDeque<Lingering>,
     /// When work will be done in any case.
     alarm: Option<Instant>,
+    /// Completion queues of shared receive contexts, each as often as it is bound to one.
+    shared_cqs: Vec<Arc<CompletionQueue>>,
     /// A list of memory for the next operation.
     pub(crate) spare: Pieces,
 }
@@ -380,6 +382,28 @@ impl Locked<'_> {
             && let Some(place) = connection.cqs.iter_mut().find(|place| place.is_none())
         {
             *place = Some(cq.clone());
+        }
+    }
+
+    /// Makes room for the queue of a shared receive context.
+    pub(crate) fn reserve_shared_cq(&mut self) -> Result<()> {
+        self.shared_cqs.try_reserve(1).map_err(|_| Error::NoMemory("a shared receive context's queue"))
+    }
+
+    pub(crate) fn bind_shared_cq(&mut self, cq: &Arc<CompletionQueue>) {
+        self.shared_cqs.push(cq.clone());
+    }
+
+    pub(crate) fn unbind_shared_cq(&mut self, cq: &Arc<CompletionQueue>) {
+        if let Some(at) = self.shared_cqs.iter().position(|known| Arc::ptr_eq(known, cq)) {
+            self.shared_cqs.swap_remove(at);
+        }
+    }
+
+    /// Serves endpoints whose messages have found a receive.
+    pub(crate) fn go_on(&mut self) {
+        while let Some(ep) = self.machine.poll_resumed() {
+            self.service(ep);
         }
     }
 
@@ -811,6 +835,7 @@ impl Locked<'_> {
             self.enqueue(ep);
             self.pump.kick();
         }
+        self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
         // All have the same limit, so the first one is over first.
         let lingering = self.lingering.front().map(|lingering| lingering.until);
         if self.machine.wants_look() {
@@ -850,6 +875,7 @@ impl State {
             plan: WritePlan::new(SEGMENTS)?,
             lingering,
             alarm: None,
+            shared_cqs: Vec::new(),
             spare: Pieces::default(),
         };
         Box::try_new(state).map_err(|_| NO_MEMORY)

@@ -10,7 +10,7 @@ use kofi_core::flags::{Caps, OpFlags};
 use kofi_core::message::{PostReceive, Send};
 use kofi_core::offer::{INJECT_SIZE, QUEUE_SIZE};
 use kofi_core::wire::header::{MAX_SEGMENTS, Segment};
-use kofi_core::{Domain as Machine, EndpointAttr, EpId, Errno, Error, Fid, OpId, Result};
+use kofi_core::{Domain as Machine, EndpointAttr, EpId, Errno, Error, Fid, OpId, Result, SrxId};
 
 use crate::c;
 use crate::completion_queue::CompletionQueue;
@@ -175,27 +175,21 @@ impl Endpoint {
     }
 
     fn recv(&self, op: &c::Op) -> Result<()> {
-        const CALL: &str = "fi_recvmsg";
-        let flags = flags(op, self.rx_flags, OpFlags::COMPLETION | OpFlags::MULTI_RECV);
-        let mut pieces = Pieces::default();
         let mut state = self.domain.lock();
         let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
-        state.take_spare(&mut pieces);
-        let result = (|| {
-            let len = pieces.set(CALL, &op.memory)?;
-            let segments = op.memory.count as usize;
-            let post = PostReceive { len, segments, flags, context: op.context };
-            state.reserve_memory()?;
-            let id = state.machine.post_receive(self.id, &post)?;
-            state.posted(id);
-            state.remember(id, &mut pieces);
-            Ok(())
-        })();
-        state.give_spare(pieces);
-        if result.is_ok() && waiting {
+        state.post_receive(op, self.rx_flags, |machine, post| machine.post_receive(self.id, post))?;
+        if waiting {
             state.service(self.id);
         }
-        result
+        Ok(())
+    }
+
+    pub(crate) fn bind_srx(&self, domain: &Arc<Domain>, srx: SrxId, flags: u64) -> Result<()> {
+        if !Arc::ptr_eq(domain, &self.domain) {
+            let problem = "the shared receive context belongs to another domain; open one in the endpoint's";
+            return Err(Error::Invalid { call: "fi_ep_bind", problem });
+        }
+        self.domain.lock().machine.bind_srx(self.id, srx, OpFlags::from_bits_retain(flags))
     }
 
     fn close(&self) {
@@ -222,6 +216,29 @@ impl Locked<'_> {
     fn give_spare(&mut self, mut pieces: Pieces) {
         pieces.clear();
         self.state.spare = pieces;
+    }
+
+    /// Posts a receive, for one endpoint or for those of a context.
+    pub(crate) fn post_receive(
+        &mut self,
+        op: &c::Op,
+        defaults: OpFlags,
+        post: impl FnOnce(&mut Machine, &PostReceive) -> Result<OpId>,
+    ) -> Result<()> {
+        let flags = flags(op, defaults, OpFlags::COMPLETION | OpFlags::MULTI_RECV);
+        let mut pieces = Pieces::default();
+        self.take_spare(&mut pieces);
+        let result = (|| {
+            let len = pieces.set("fi_recvmsg", &op.memory)?;
+            let receive = PostReceive { len, segments: op.memory.count as usize, flags, context: op.context };
+            self.reserve_memory()?;
+            let id = post(&mut self.machine, &receive)?;
+            self.posted(id);
+            self.remember(id, &mut pieces);
+            Ok(())
+        })();
+        self.give_spare(pieces);
+        result
     }
 }
 
@@ -299,12 +316,7 @@ extern "C" fn kofi_ep_bind_cq(ep: *const Endpoint, cq: *const CompletionQueue, f
     const CALL: &str = "fi_ep_bind";
     error::result((|| {
         let ep = c::borrow(CALL, ep)?;
-        c::borrow(CALL, cq)?;
-        // SAFETY: a handle, of an object that is not closed.
-        let queue = unsafe {
-            Arc::increment_strong_count(cq);
-            Arc::from_raw(cq)
-        };
+        let queue = CompletionQueue::given(CALL, cq)?;
         if !queue.belongs_to(&ep.domain) {
             let problem = "the completion queue belongs to another domain; open one in the endpoint's";
             return Err(Error::Invalid { call: CALL, problem });
@@ -394,6 +406,48 @@ extern "C" fn kofi_ep_getpeer(ep: *const Endpoint, addr: *mut c_void, len: *mut 
     })())
 }
 
+/// `fi_getopt`, of endpoints and of shared receive contexts; `min` gives FI_OPT_MIN_MULTI_RECV.
+pub(crate) fn get_option(
+    level: c_int,
+    optname: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+    min: impl FnOnce() -> Result<u64>,
+) -> Result<()> {
+    const CALL: &str = "fi_getopt";
+    let len = c::place(CALL, len)?;
+    let found = match (level, optname) {
+        (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => kofi_core::wire::cm::MAX_DATA as u64,
+        (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => min()?,
+        _ => return Err(system(CALL, Errno::ENOPROTOOPT)),
+    };
+    // A size_t, which is a u64 here.
+    let have = core::mem::replace(len, size_of::<u64>());
+    if have < size_of::<u64>() {
+        return Err(Error::TooSmall { call: CALL, have, need: size_of::<u64>() });
+    }
+    c::room(CALL, value, size_of::<u64>())?.copy_from_slice(&found.to_ne_bytes());
+    Ok(())
+}
+
+/// The same for `fi_setopt`.
+pub(crate) fn set_option(
+    level: c_int,
+    optname: c_int,
+    value: *const c_void,
+    len: usize,
+    set: impl FnOnce(u64) -> Result<()>,
+) -> Result<()> {
+    const CALL: &str = "fi_setopt";
+    if (level, optname) != (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) {
+        return Err(system(CALL, Errno::ENOPROTOOPT));
+    }
+    let problem = "not the length of a size_t";
+    let value = c::bytes(CALL, value, len)?;
+    let value = value.try_into().map_err(|_| Error::Invalid { call: CALL, problem })?;
+    set(u64::from_ne_bytes(value))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn kofi_ep_getopt(
     ep: *const Endpoint,
@@ -402,22 +456,10 @@ extern "C" fn kofi_ep_getopt(
     value: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    const CALL: &str = "fi_getopt";
     error::result((|| {
-        let ep = c::borrow(CALL, ep)?;
-        let len = c::place(CALL, len)?;
-        let found = match (level, optname) {
-            (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => kofi_core::wire::cm::MAX_DATA as u64,
-            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => ep.domain.lock().machine.min_multi_recv(ep.id)?,
-            _ => return Err(system(CALL, Errno::ENOPROTOOPT)),
-        };
-        // A size_t, which is a u64 here.
-        let have = core::mem::replace(len, size_of::<u64>());
-        if have < size_of::<u64>() {
-            return Err(Error::TooSmall { call: CALL, have, need: size_of::<u64>() });
-        }
-        c::room(CALL, value, size_of::<u64>())?.copy_from_slice(&found.to_ne_bytes());
-        Ok(())
+        let ep = c::borrow("fi_getopt", ep)?;
+        let min = || ep.domain.lock().machine.min_multi_recv(ep.id);
+        get_option(level, optname, value, len, min)
     })())
 }
 
@@ -429,16 +471,9 @@ extern "C" fn kofi_ep_setopt(
     value: *const c_void,
     len: usize,
 ) -> c_int {
-    const CALL: &str = "fi_setopt";
     error::result((|| {
-        let ep = c::borrow(CALL, ep)?;
-        if (level, optname) != (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) {
-            return Err(system(CALL, Errno::ENOPROTOOPT));
-        }
-        let problem = "not the length of a size_t";
-        let value = c::bytes(CALL, value, len)?;
-        let value = value.try_into().map_err(|_| Error::Invalid { call: CALL, problem })?;
-        ep.domain.lock().machine.set_min_multi_recv(ep.id, u64::from_ne_bytes(value))
+        let ep = c::borrow("fi_setopt", ep)?;
+        set_option(level, optname, value, len, |min| ep.domain.lock().machine.set_min_multi_recv(ep.id, min))
     })())
 }
 

@@ -160,7 +160,6 @@ impl Found {
             max_msg_size: MAX_MSG_SIZE,
             control_progress: Progress::Auto,
             data_progress: Progress::Auto,
-            max_ep_srx_ctx: 0,
             is_listed,
         };
         match negotiate_into(offer.info()?, hints) {

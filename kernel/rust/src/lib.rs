@@ -27,6 +27,7 @@ mod memory_region;
 mod notice;
 mod passive_endpoint;
 mod requests;
+mod shared_receive;
 mod signal;
 mod sys;
 mod text;

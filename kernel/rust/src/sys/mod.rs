@@ -26,6 +26,8 @@ pub(crate) enum Class {
     MemoryRegion,
     WaitSet,
     ConnectionRequest,
+    // "socket" is counted by the shim.
+    SharedReceive = 11,
 }
 
 /// Counts an object for the report at the module's end, while it lives.

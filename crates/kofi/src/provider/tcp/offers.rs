@@ -118,7 +118,6 @@ fn info(
         max_msg_size: MAX_MSG_SIZE,
         control_progress: progress(hints.domain_attr.control_progress),
         data_progress: progress(hints.domain_attr.data_progress),
-        max_ep_srx_ctx: 65536,
         is_listed,
     };
     offer.info()
