@@ -221,13 +221,20 @@ impl EventQueue {
 
     fn read_error(&self, place: &mut c::EqError, peek: bool) -> Result<()> {
         let room = place.err_data_size;
-        let entry = self.with(|queue| match peek {
-            true => queue.peek_error().cloned(),
-            false => queue.read_error(),
+        let (fid, event) = self.with(|queue| {
+            if !peek {
+                return queue.read_error().map(|entry| (entry.fid, entry.event));
+            }
+            let Entry { fid, event } = queue.peek_error()?;
+            let Event::Error { reason, data } = event else { return Err(Error::Empty) };
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(data.len()).map_err(|_| Error::NoMemory("an error's data"))?;
+            copy.extend_from_slice(data);
+            Ok((*fid, Event::Error { reason: *reason, data: copy }))
         })?;
-        let Event::Error { reason, data } = entry.event else { return Err(Error::Empty) };
+        let Event::Error { reason, data } = event else { return Err(Error::Empty) };
         let errno = reason.errno().raw();
-        (place.fid, place.data, place.err, place.prov_errno) = (entry.fid.0, 0, errno, errno);
+        (place.fid, place.data, place.err, place.prov_errno) = (fid.0, 0, errno, errno);
         if room > 0 && !place.err_data.is_null() {
             let into = c::room("fi_eq_readerr", place.err_data, room as usize)?;
             let count = data.len().min(into.len());
