@@ -1186,6 +1186,43 @@ out:
 	return error;
 }
 
+/* The same for a shared receive context. */
+static int context_without_memory(void)
+{
+	struct kofi_op op = { .default_flags = 1 };
+	struct side s;
+	int error = open_side(&s, true), got, needed = 0;
+	bool failed = true;
+
+	if (error)
+		goto out;
+	for (nth = 1; failed && nth < 400; nth++) {
+		struct kofi_srx *srx = NULL;
+
+		kofi_test_fail_nth(nth);
+		got = kofi_domain_open(s.fabric, s.info, &s.domain);
+		if (!got)
+			got = kofi_cq_open(s.domain, NULL, &s.cq);
+		if (!got)
+			got = kofi_srx_open(s.domain, NULL, &srx);
+		if (!got)
+			got = kofi_srx_bind_cq(srx, s.cq, KOFI_RECV);
+		if (!got)
+			got = kofi_srx_recv(srx, &op);
+		failed = kofi_test_fail_nth(0);
+		if (srx)
+			must(kofi_srx_close(srx));
+		close_connection(&s);
+		want(!got || got == -ENOMEM);
+		needed += got == -ENOMEM;
+	}
+	want(!failed && needed > 5);
+out:
+	kofi_test_fail_nth(0);
+	close_side(&s);
+	return error;
+}
+
 static int memory(void)
 {
 	int failures = 0, good = 0;
@@ -1226,7 +1263,8 @@ static int __init selftest_init(void)
 	if (!strcmp(run, "gone"))
 		return report("peer that is gone", peer_gone());
 	if (!strcmp(run, "memory"))
-		return report("allocations that fail", memory()) ?: report("allocations of getinfo that fail", info_without_memory());
+		return report("allocations that fail", memory()) ?: report("allocations of getinfo that fail", info_without_memory()) ?:
+		       report("allocations of a shared receive context that fail", context_without_memory());
 	if (!strcmp(run, "faults"))
 		return report("the kernel's allocations fail at random", faults());
 	if (!strcmp(run, "client"))
