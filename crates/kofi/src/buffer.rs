@@ -254,7 +254,7 @@ impl Buffers {
 
     /// Bytes in all segments.
     pub fn total_len(&self) -> usize {
-        self.all().map(|bytes| bytes.len()).sum()
+        self.all().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
     }
 
     /// The segments that a Rust program has given: none of those that are a [C program's](crate::foreign).

@@ -212,6 +212,28 @@ impl EventQueue {
         }
     }
 
+    /// [`read`](Self::read) of an event that `check` finds good; any other stays, whoever else reads. `check` is
+    /// called with the queue locked, and must not call into it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), and what `check` says.
+    pub fn read_checked(&self, check: impl Fn(&PeekedEvent) -> Result<()>) -> Result<Event> {
+        self.or_drive(|queue| take_checked(queue, &check))
+    }
+
+    /// [`sread`](Self::sread), likewise.
+    ///
+    /// # Errors
+    /// As for [`sread`](Self::sread), and what `check` says.
+    pub fn sread_checked(
+        &self,
+        timeout: impl Into<Option<Duration>>,
+        check: impl Fn(&PeekedEvent) -> Result<()>,
+    ) -> Result<Event> {
+        let read = || self.0.read_with(|queue| take_checked(queue, &check));
+        self.0.waiter.sread("fi_eq_sread", timeout.into(), read)
+    }
+
     /// `fi_eq_sread`: waits for the next event. `None` waits for ever, zero not at all.
     ///
     /// # Errors
@@ -319,15 +341,23 @@ impl EventQueue {
         Returned::check(self, result).map(drop)
     }
 
-    fn or_drive(&self, take: fn(&mut core_eq::EventQueue) -> Result<Entry>) -> Result<Event> {
-        match self.0.read_with(take) {
+    fn or_drive(&self, take: impl Fn(&mut core_eq::EventQueue) -> Result<Entry>) -> Result<Event> {
+        match self.0.read_with(&take) {
             Err(Error::Empty) => {
                 self.0.waiter.drive();
-                self.0.read_with(take)
+                self.0.read_with(&take)
             }
             other => other,
         }
     }
+}
+
+fn take_checked(
+    queue: &mut core_eq::EventQueue,
+    check: impl Fn(&PeekedEvent) -> Result<()>,
+) -> Result<Entry> {
+    check(&queue.peek()?.event)?;
+    queue.read()
 }
 
 impl std::fmt::Debug for EventQueue {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, loopback, pair, pair_with, server_at};
-use kofi::{CqAttr, EqAttr, Errno, Error, Event, Fid, OpFlags, Result, WaitObj};
+use kofi::{CqAttr, EqAttr, Errno, Error, Event, Fid, OpFlags, PeekedEvent, Result, WaitObj};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeValLike;
@@ -311,4 +311,35 @@ fn idle_costs_nothing() {
     check(&|| empty(pair.server.cq.sread(time)));
     check(&|| empty(pair.server.eq.sread(time)));
     drop(strangers);
+}
+
+/// Nobody takes an event that there is no room for, also when another reader has taken the one before it.
+#[test]
+fn an_event_without_room_stays() {
+    let (server, _listener) = server_at(loopback(), WaitObj::Unspec);
+    let attr = EqAttr { flags: OpFlags::WRITE, ..EqAttr::default() };
+    let eq = server.fabric.event_queue(attr).unwrap();
+    let room = |len: usize| {
+        move |event: &PeekedEvent| match event {
+            PeekedEvent::Application { entry, .. } if entry.len() > len => {
+                Err(Error::TooSmall { call: "fi_eq_read", have: len, need: entry.len() })
+            }
+            _ => Ok(()),
+        }
+    };
+    empty(eq.read_checked(room(9)));
+    for len in [1, 5] {
+        eq.write(Fid(7), 3, &vec![0; len], OpFlags::empty()).unwrap();
+    }
+    let entry = |event: Event| match event {
+        Event::Application { entry, .. } => entry.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(entry(eq.read_checked(room(1)).unwrap()), 1);
+    for _ in 0..2 {
+        assert_eq!(eq.read_checked(room(1)).unwrap_err().errno(), Errno::ETOOSMALL);
+        assert_eq!(eq.sread_checked(PATIENCE, room(1)).unwrap_err().errno(), Errno::ETOOSMALL);
+    }
+    assert_eq!(entry(eq.sread_checked(PATIENCE, room(5)).unwrap()), 5);
+    empty(eq.sread_checked(Duration::ZERO, room(9)));
 }

@@ -17,6 +17,7 @@ use super::eq::Eq;
 use super::fabric::{Name, Shared};
 use super::name::{get_option, no_option, option_value, read_name, write_name};
 use super::pep::Pep;
+use super::request::RequestName;
 use super::srx::Srx;
 use super::{Class, Object, absent, bytes, count, free, is, msg, new_fid, object, place, rma, status};
 use crate::info;
@@ -35,8 +36,8 @@ pub(super) struct Ep {
 /// What aliases share.
 struct Common {
     shared: Arc<Shared>,
-    /// The address of the handle that it was made for.
-    request: Option<usize>,
+    /// The request that it was made for.
+    request: Option<RequestName>,
     tx_size: usize,
     rx_size: usize,
     max_msg_size: usize,
@@ -134,7 +135,7 @@ fn open(
     domain: &Object<Domain>,
     info: &Info,
     handle: *const fid,
-) -> Result<(Arc<dyn EndpointOps>, Option<usize>)> {
+) -> Result<(Arc<dyn EndpointOps>, Option<RequestName>)> {
     let ops = domain.domain.ops();
     if handle.is_null() {
         return Ok((ops.endpoint(info)?, None));
@@ -151,7 +152,8 @@ fn open(
     let mut requests = domain.shared.requests();
     let request = requests.get(call, handle)?;
     *request.info_mut() = info.clone();
-    Ok((ops.endpoint_for(request)?, Some(handle.addr())))
+    let ops = ops.endpoint_for(request)?;
+    Ok((ops, requests.name(handle)))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
@@ -180,8 +182,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 
 impl Common {
     fn end_request(&self) {
-        if let Some(handle) = self.request {
-            let request = self.shared.requests().end(handle);
+        if let Some(name) = self.request {
+            let request = self.shared.requests().end_named(name);
             drop(request);
         }
     }

@@ -197,21 +197,18 @@ impl Place {
 
 impl Object<Eq> {
     fn next(&self, place: &Place, flags: OpFlags, wait: Option<Option<Duration>>) -> Result<usize> {
-        let peek = flags.contains(OpFlags::PEEK);
-        // Nearly all events have room, and need not be looked at first.
-        if peek || place.len < ENTRY {
+        if flags.contains(OpFlags::PEEK) {
             let (fid, event) = match wait {
                 None => self.queue.peek()?,
                 Some(timeout) => self.queue.speek(timeout)?,
             };
             place.check(&event)?;
-            if peek {
-                return self.show(place, fid, event);
-            }
+            return self.show(place, fid, event);
         }
+        let check = |event: &PeekedEvent| place.check(event);
         let event = match wait {
-            None => self.queue.read()?,
-            Some(timeout) => self.queue.sread(timeout)?,
+            None => self.queue.read_checked(check)?,
+            Some(timeout) => self.queue.sread_checked(timeout, check)?,
         };
         self.tell(place, event)
     }
@@ -268,7 +265,7 @@ impl Object<Eq> {
         }
         self.forget_shown();
         let info = Info { src_addr: Some(local.into()), dest_addr: Some(peer.into()), ..offered.clone() };
-        let handle = self.shared.requests().reserve(self.process, &self.shared);
+        let handle = self.shared.requests().reserve(self.process, Arc::downgrade(&self.shared));
         let info = self.to_c(&info, handle)?;
         self.shown().request = Some(ShownRequest { listener, peer, info });
         Ok(info)
@@ -287,7 +284,7 @@ impl Object<Eq> {
             self.shared.requests().put(handle, request);
             return Ok(info);
         }
-        let handle = self.shared.requests().reserve(self.process, &self.shared);
+        let handle = self.shared.requests().reserve(self.process, Arc::downgrade(&self.shared));
         // Without memory for the info the request is dropped, and so rejected.
         let info = self.to_c(request.info(), handle)?;
         self.shared.requests().put(handle, request);
@@ -296,7 +293,7 @@ impl Object<Eq> {
 
     fn to_c(&self, info: &Info, handle: *mut fid) -> Result<*mut fi_info> {
         let Some(mut info) = info::write(info) else {
-            drop(self.shared.requests().end(handle.addr()));
+            drop(self.shared.requests().end(handle));
             return Err(Error::NoMemory("the info of a connection request"));
         };
         // SAFETY: just made.
@@ -313,7 +310,7 @@ impl Object<Eq> {
             info::free(info);
             handle
         };
-        drop(self.shared.requests().end(handle.addr()));
+        drop(self.shared.requests().end(handle));
     }
 
     fn api_version(&self) -> Version {
@@ -336,22 +333,32 @@ impl Object<Eq> {
                 _ => return Err(Error::Empty),
             },
         };
-        let fid = self.name(fid).map_or(ptr::null_mut(), |name| name.fid);
+        let about = {
+            let names = self.shared.names();
+            let fid = names.get(&fid).map_or(ptr::null_mut(), |name| name.fid);
+            // SAFETY: what has a name is open, for as long as the names are locked.
+            (fid, if fid.is_null() { ptr::null_mut() } else { unsafe { (*fid).context } })
+        };
         // SAFETY: the caller's place for an entry of its version.
-        unsafe { self.store_error(place, fid, reason, data) };
+        unsafe { self.store_error(place, about, reason, data) };
         Ok(())
     }
 
     /// # Safety
-    /// An entry as the application's version knows it can be written there; `fid` is null or open.
-    unsafe fn store_error(&self, place: *mut fi_eq_err_entry, fid: *mut fid, reason: Reason, data: Vec<u8>) {
+    /// An entry as the application's version knows it can be written there.
+    unsafe fn store_error(
+        &self,
+        place: *mut fi_eq_err_entry,
+        about: (*mut fid, *mut c_void),
+        reason: Reason,
+        data: Vec<u8>,
+    ) {
         let errno = reason.errno().raw();
         // fi_eq(3): before 1.5 there was no err_data_size.
         let sized = self.api_version() >= Version::new(1, 5);
         // SAFETY: see above. Fields are written one by one, since an old entry ends before the last.
         unsafe {
-            (*place).fid = fid;
-            (*place).context = if fid.is_null() { ptr::null_mut() } else { (*fid).context };
+            ((*place).fid, (*place).context) = about;
             (*place).data = 0;
             (*place).err = errno;
             (*place).prov_errno = errno;

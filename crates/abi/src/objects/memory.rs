@@ -11,8 +11,24 @@ use crate::sys::iovec;
 /// Most segments that any object takes; lists are not read any further.
 const MOST: usize = kofi_core::memory::IOV_LIMIT;
 
-fn null(call: &'static str) -> Error {
-    Error::Invalid { call, problem: "null with a length; give the memory, or length 0" }
+/// Refuses lengths that no memory has, and, where something has to be there, null with a length.
+///
+/// # Errors
+/// -FI_EINVAL.
+pub(super) fn check(call: &'static str, start: *const c_void, len: usize, null_is_empty: bool) -> Result<()> {
+    let problem = if start.is_null() && len > 0 && !null_is_empty {
+        "null with a length; give the memory, or length 0"
+    } else if isize::try_from(len).is_err() {
+        "a length that is more than any memory has"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid { call, problem })
+}
+
+/// [`check`] of all pieces.
+fn check_all(call: &'static str, iov: &[iovec], null_is_empty: bool) -> Result<()> {
+    iov.iter().try_for_each(|iov| check(call, iov.iov_base, iov.iov_len, null_is_empty))
 }
 
 /// What C says of a piece.
@@ -23,15 +39,13 @@ fn piece(iov: &iovec) -> (*mut u8, usize) {
 /// Memory that bytes are taken from.
 ///
 /// # Errors
-/// -FI_EINVAL for null with a length.
+/// As for [`check`].
 ///
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
 pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize) -> Result<Buffers> {
-    if start.is_null() && len > 0 {
-        return Err(null(call));
-    }
+    check(call, start, len, false)?;
     // SAFETY: see above.
     Ok(unsafe { foreign::memory([(start.cast::<u8>().cast_mut(), len)], false) })
 }
@@ -39,25 +53,27 @@ pub(super) unsafe fn source(call: &'static str, start: *const c_void, len: usize
 /// Memory that bytes are put into. Null is memory of no bytes, whatever its length: who expects messages without any
 /// posts such receives, and other messages are cut.
 ///
+/// # Errors
+/// As for [`check`].
+///
 /// # Safety
 /// As for [`foreign::memory`].
 #[inline]
-pub(super) unsafe fn sink(start: *mut c_void, len: usize) -> Buffers {
+pub(super) unsafe fn sink(call: &'static str, start: *mut c_void, len: usize) -> Result<Buffers> {
+    check(call, start, len, true)?;
     // SAFETY: see above.
-    unsafe { foreign::memory([(start.cast(), len)], true) }
+    Ok(unsafe { foreign::memory([(start.cast(), len)], true) })
 }
 
 /// Memory that is registered.
 ///
 /// # Errors
-/// -FI_EINVAL for null with a length.
+/// As for [`check`].
 ///
 /// # Safety
 /// As for [`foreign::memory`].
 pub(super) unsafe fn region(call: &'static str, iov: &[iovec]) -> Result<Buffers> {
-    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
-        return Err(null(call));
-    }
+    check_all(call, iov, false)?;
     // SAFETY: see above.
     Ok(unsafe { foreign::memory(iov.iter().map(piece), true) })
 }
@@ -80,7 +96,7 @@ pub(super) unsafe fn list<'a, T>(
     }
     match (start.is_null(), count) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(null(call)),
+        (true, _) => Err(Error::Invalid { call, problem: "null with a count; give the list, or count 0" }),
         // SAFETY: see above.
         (false, _) => Ok(unsafe { core::slice::from_raw_parts(start, count) }),
     }
@@ -89,16 +105,14 @@ pub(super) unsafe fn list<'a, T>(
 /// Pieces that bytes are taken from.
 ///
 /// # Errors
-/// -FI_EINVAL for null with a length, and for too many.
+/// As for [`list`], and for [`check`].
 ///
 /// # Safety
 /// As for [`list`]; each piece as for [`foreign::memory`].
 pub(super) unsafe fn sources(call: &'static str, iov: *const iovec, count: usize) -> Result<Buffers> {
     // SAFETY: see above.
     let iov = unsafe { list(call, "tx_attr.iov_limit", iov, count)? };
-    if iov.iter().any(|iov| iov.iov_base.is_null() && iov.iov_len > 0) {
-        return Err(null(call));
-    }
+    check_all(call, iov, false)?;
     // SAFETY: see above.
     Ok(unsafe { foreign::memory(iov.iter().map(piece), false) })
 }
@@ -106,7 +120,7 @@ pub(super) unsafe fn sources(call: &'static str, iov: *const iovec, count: usize
 /// Pieces that bytes are put into, null as in [`sink`].
 ///
 /// # Errors
-/// -FI_EINVAL for a list that is null, and for too many.
+/// As for [`list`], and for [`check`].
 ///
 /// # Safety
 /// As for [`list`]; each piece as for [`foreign::memory`].
@@ -117,5 +131,44 @@ pub(super) unsafe fn sinks(
     count: usize,
 ) -> Result<Buffers> {
     // SAFETY: see above.
-    Ok(unsafe { foreign::memory(list(call, limit, iov, count)?.iter().map(piece), true) })
+    let iov = unsafe { list(call, limit, iov, count)? };
+    check_all(call, iov, true)?;
+    // SAFETY: see above.
+    Ok(unsafe { foreign::memory(iov.iter().map(piece), true) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kofi_core::Errno;
+
+    #[test]
+    fn what_no_memory_has_is_refused() {
+        let mut bytes = [0u8; 4];
+        let start: *mut c_void = bytes.as_mut_ptr().cast();
+        let null = core::ptr::null_mut();
+        let errno = |result: Result<Buffers>| result.err().map(|error| error.errno());
+        let invalid = Some(Errno::EINVAL);
+        for len in [usize::MAX, isize::MAX as usize + 1] {
+            let iov = [iovec { iov_base: start, iov_len: 4 }, iovec { iov_base: start, iov_len: len }];
+            // SAFETY: nothing is looked at.
+            unsafe {
+                assert_eq!(errno(source("test", start, len)), invalid);
+                assert_eq!(errno(sink("test", start, len)), invalid);
+                assert_eq!(errno(region("test", &iov)), invalid);
+                assert_eq!(errno(sources("test", iov.as_ptr(), 2)), invalid);
+                assert_eq!(errno(sinks("test", "limit", iov.as_ptr(), 2)), invalid);
+                assert!(super::super::bytes("test", start, len).is_err());
+            }
+        }
+        // SAFETY: nothing is looked at, and then the array's bytes are.
+        unsafe {
+            assert_eq!(errno(source("test", null, 1)), invalid);
+            assert_eq!(errno(region("test", &[iovec { iov_base: null, iov_len: 1 }])), invalid);
+            assert_eq!(errno(sources("test", core::ptr::null(), 1)), invalid);
+            assert_eq!(errno(sinks("test", "limit", core::ptr::null(), 5)), invalid);
+            assert_eq!(sink("test", null, 9).unwrap().total_len(), 0);
+            assert_eq!(source("test", start, 4).unwrap().total_len(), 4);
+        }
+    }
 }

@@ -141,18 +141,18 @@ unsafe fn place<'a, P>(call: &'static str, pointer: *mut P) -> Result<&'a mut P>
 /// Bytes that C hands over.
 ///
 /// # Errors
-/// -FI_EINVAL for null with a length.
+/// -FI_EINVAL for null with a length, and for a length that no memory has.
 ///
 /// # Safety
 /// It is null, or so many bytes can be read there during the call.
 #[inline]
 unsafe fn bytes<'a>(call: &'static str, pointer: *const c_void, len: usize) -> Result<&'a [u8]> {
-    match (pointer.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Error::Invalid { call, problem: "null with a length; give the bytes, or length 0" }),
-        // SAFETY: see above.
-        (false, _) => Ok(unsafe { core::slice::from_raw_parts(pointer.cast(), len) }),
+    if len == 0 {
+        return Ok(&[]);
     }
+    memory::check(call, pointer, len, false)?;
+    // SAFETY: see above.
+    Ok(unsafe { core::slice::from_raw_parts(pointer.cast(), len) })
 }
 
 /// The text of an error number, for `fi_eq_strerror` and `fi_cq_strerror`: as much as there is room for.

@@ -55,7 +55,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(buf, len)) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(RECV, buf, len)?) };
         Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
     })
 }

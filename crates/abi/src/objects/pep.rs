@@ -160,7 +160,7 @@ unsafe extern "C" fn reject(pep: *mut fid_pep, handle: *mut fid, param: *const c
         let mut requests = pep.shared.requests();
         let result = requests.get(CALL, handle)?.reject(data);
         let over = match &result {
-            Ok(()) | Err(Error::Stale { .. } | Error::Expired { .. }) => requests.end(handle.addr()),
+            Ok(()) | Err(Error::Stale { .. } | Error::Expired { .. }) => requests.end(handle),
             Err(_) => None,
         };
         drop(requests);

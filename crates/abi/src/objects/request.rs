@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use kofi::ConnectionRequest;
 use kofi_core::{Error, Result};
@@ -37,11 +37,21 @@ unsafe impl Class for Handle {
 #[derive(Default)]
 pub(super) struct Requests {
     open: HashMap<usize, Open>,
+    /// How many there have been.
+    count: u64,
     retired: VecDeque<Owned>,
+}
+
+/// Names a request. Unlike the handle's address, no other one ever has the same name.
+#[derive(Clone, Copy)]
+pub(super) struct RequestName {
+    handle: usize,
+    number: u64,
 }
 
 struct Open {
     handle: Owned,
+    number: u64,
     /// None while it was only looked at.
     request: Option<ConnectionRequest>,
 }
@@ -61,10 +71,11 @@ impl Drop for Owned {
 
 impl Requests {
     /// A handle, for a request that is to be [put](Self::put).
-    pub(super) fn reserve(&mut self, process: Process, shared: &Arc<Shared>) -> *mut fid {
+    pub(super) fn reserve(&mut self, process: Process, shared: Weak<Shared>) -> *mut fid {
         let public = new_fid::<Handle>(core::ptr::null_mut());
-        let fid = Object::make(process, public, Handle(Arc::downgrade(shared)));
-        self.open.insert(fid.addr(), Open { handle: Owned(fid), request: None });
+        let fid = Object::make(process, public, Handle(shared));
+        self.count += 1;
+        self.open.insert(fid.addr(), Open { handle: Owned(fid), number: self.count, request: None });
         fid
     }
 
@@ -84,11 +95,24 @@ impl Requests {
         open.and_then(|open| open.request.as_mut()).ok_or(Error::Stale { call, object: Handle::NAME })
     }
 
-    /// The request whose handle has that address was accepted or rejected, or is given up: dropped undecided, it is
-    /// rejected.
+    /// What an endpoint that is made for the handle's request keeps of it.
+    pub(super) fn name(&self, handle: *const fid) -> Option<RequestName> {
+        let number = self.open.get(&handle.addr())?.number;
+        Some(RequestName { handle: handle.addr(), number })
+    }
+
+    /// The handle's request was rejected, or is given up: dropped undecided, it is rejected.
     #[must_use = "to be dropped when nothing is locked"]
-    pub(super) fn end(&mut self, handle: usize) -> Option<ConnectionRequest> {
-        let Open { handle, request } = self.open.remove(&handle)?;
+    pub(super) fn end(&mut self, handle: *const fid) -> Option<ConnectionRequest> {
+        self.name(handle).and_then(|name| self.end_named(name))
+    }
+
+    /// The same for one that was accepted, or whose endpoint is closed. It may have ended long ago, and its handle's
+    /// memory be another's.
+    #[must_use = "to be dropped when nothing is locked"]
+    pub(super) fn end_named(&mut self, name: RequestName) -> Option<ConnectionRequest> {
+        self.open.get(&name.handle).filter(|open| open.number == name.number)?;
+        let Open { handle, request, .. } = self.open.remove(&name.handle)?;
         if self.retired.len() >= RETIRED {
             self.retired.pop_front();
         }
@@ -105,7 +129,36 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let handle = unsafe { object::<Handle, _>(CALL, fid)? };
         let stale = Error::Stale { call: CALL, object: Handle::NAME };
         let shared = handle.0.upgrade().ok_or(stale.clone())?;
-        let request = shared.requests().end(fid.addr());
+        let request = shared.requests().end(fid);
         request.map(drop).ok_or(stale)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_later_requests() {
+        let mut requests = Requests::default();
+        let first = requests.reserve(Process::enter(), Weak::new());
+        let name = requests.name(first).unwrap();
+        assert!(requests.end(first).is_none() && requests.name(first).is_none());
+        // The memory of the first handle becomes another's.
+        let second = requests.reserve(Process::enter(), Weak::new());
+        let open = requests.open.remove(&second.addr()).unwrap();
+        requests.open.insert(first.addr(), open);
+        assert!(requests.end_named(name).is_none());
+        assert!(requests.name(first).is_some(), "a stranger's request was ended");
+    }
+
+    #[test]
+    fn used_up_handles_are_kept_for_a_while() {
+        let mut requests = Requests::default();
+        for _ in 0..3 * RETIRED {
+            let handle = requests.reserve(Process::enter(), Weak::new());
+            assert!(requests.end(handle).is_none());
+        }
+        assert_eq!((requests.open.len(), requests.retired.len()), (0, RETIRED));
+    }
 }

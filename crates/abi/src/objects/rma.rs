@@ -55,7 +55,7 @@ unsafe extern "C" fn read(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(buf, len)) };
+        let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(READ, buf, len)?) };
         let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
         Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
     })

@@ -180,7 +180,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
-        let (srx, buffers) = unsafe { (object::<Srx, _>(RECV, srx)?, memory::sink(buf, len)) };
+        let (srx, buffers) = unsafe { (object::<Srx, _>(RECV, srx)?, memory::sink(RECV, buf, len)?) };
         post(srx, Receive { buffers, flags: srx.flags, context: number(context) })
     })
 }
