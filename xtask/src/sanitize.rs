@@ -25,6 +25,8 @@ pub(crate) fn run() -> Result<(), String> {
         "-p",
         "kofi",
         "-p",
+        "kofi-abi",
+        "-p",
         "kofi-conformance",
         "--",
         "--skip",
