@@ -103,6 +103,9 @@ pub unsafe fn getinfo(
         );
         return -Errno::ENOSYS.raw();
     }
+    // What the version that is asked for did not have has no meaning. A program that was built with the headers of that
+    // time, but linked to this library, does not have it either.
+    let layout = &layout.common(&InfoLayout::of_release(version));
     // SAFETY: the caller's word.
     unsafe { list.write(ptr::null_mut()) };
     if flags == FI_PROV_ATTR_ONLY {

@@ -657,6 +657,22 @@ mod tests {
         }
     }
 
+    /// A program that was built with old headers and linked to this library asks the newest symbol.
+    #[test]
+    fn the_newest_symbol_takes_hints_of_the_version_asked_for() {
+        for (version, layout) in [((1, 4), &InfoLayout::FABRIC_1_0), ((1, 17), &InfoLayout::FABRIC_1_3)] {
+            with_info(layout, |hints| {
+                let mut list = ptr::null_mut();
+                let version = Version::new(version.0, version.1).raw();
+                // SAFETY: hints of that time, and a place. These ask for what there is not.
+                let answer = unsafe {
+                    crate::exports::fi_getinfo_1_10(version, ptr::null(), ptr::null(), 0, hints, &mut list)
+                };
+                assert_eq!((answer, list.is_null()), (-kofi_core::Errno::ENODATA.raw(), true));
+            });
+        }
+    }
+
     #[test]
     fn infos_round_trip() {
         let infos =

@@ -42,6 +42,18 @@ impl InfoLayout {
     /// `FABRIC_1.10`, the newest.
     pub const FABRIC_1_10: Self = Self { domain_attr: 232, ep_attr: 104, ..Self::FABRIC_1_9 };
 
+    /// What both have.
+    pub fn common(&self, other: &Self) -> Self {
+        Self {
+            info: self.info.min(other.info),
+            fabric_attr: self.fabric_attr.min(other.fabric_attr),
+            domain_attr: self.domain_attr.min(other.domain_attr),
+            ep_attr: self.ep_attr.min(other.ep_attr),
+            tx_attr: self.tx_attr.min(other.tx_attr),
+            rx_attr: self.rx_attr.min(other.rx_attr),
+        }
+    }
+
     /// That of a release, by what its `fi_version` says. The newest says the same as the one before it, and is taken
     /// for that.
     pub fn of_release(version: Version) -> Self {
@@ -73,6 +85,12 @@ mod tests {
             rx_attr: size_of::<fi_rx_attr>(),
         };
         assert_eq!(InfoLayout::FABRIC_1_10, newest);
+    }
+
+    #[test]
+    fn what_both_have_is_the_older_one() {
+        assert_eq!(InfoLayout::FABRIC_1_10.common(&InfoLayout::FABRIC_1_3), InfoLayout::FABRIC_1_3);
+        assert_eq!(InfoLayout::FABRIC_1_0.common(&InfoLayout::FABRIC_1_9), InfoLayout::FABRIC_1_0);
     }
 
     #[test]
