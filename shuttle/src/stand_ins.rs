@@ -44,6 +44,7 @@ pub(crate) mod fabric {
 /// Nobody looks at the objects here.
 pub(crate) mod live {
     use kofi_core::Instant;
+    use kofi_core::report::Object;
 
     use super::sync::{Mutex, MutexGuard};
 
@@ -51,23 +52,11 @@ pub(crate) mod live {
         fn inspect(&self, fabric: u64, report: &mut Report);
     }
 
-    pub(crate) struct Report;
-
-    pub(crate) struct Object;
+    pub(crate) struct Report(String);
 
     impl Report {
-        pub(crate) fn object(&mut self, _: &str) -> Object {
-            Object
-        }
-    }
-
-    impl Object {
-        pub(crate) fn number(&mut self, _: &str, _: u64) -> &mut Self {
-            self
-        }
-
-        pub(crate) fn flag(&mut self, _: &str, _: bool) -> &mut Self {
-            self
+        pub(crate) fn object(&mut self, kind: &str) -> Object<'_> {
+            Object::new(&mut self.0, kind)
         }
     }
 
