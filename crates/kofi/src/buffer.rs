@@ -254,7 +254,10 @@ impl Buffers {
 
     /// Bytes in all segments.
     pub fn total_len(&self) -> usize {
-        self.all().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
+        match &self.0 {
+            Segments::Own(bufs) => bufs.iter().map(|buf| buf.len()).sum(),
+            Segments::Foreign(foreign) => foreign.len(),
+        }
     }
 
     /// The segments that a Rust program has given: none of those that are a [C program's](crate::foreign).

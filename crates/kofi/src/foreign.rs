@@ -38,9 +38,10 @@ unsafe impl Sync for Foreign {}
 /// the call refuses the buffers, until these are dropped. This is what `fi_msg(3)`, `fi_rma(3)` and `fi_mr(3)` ask of
 /// C programs.
 ///
-/// Bytes go from it and to it by system calls and copies, made under the domain's lock. If others write to them at
-/// that moment, or to memory that is being received into, what comes out is a mix of both: of registered memory C
-/// programs and their peers expect nothing else.
+/// Bytes go from it and to it by system calls and copies, made under the domain's lock; only there slices of it exist, for as
+/// long as that takes. If others write to it at that moment, or it is given for several operations or pieces at once, what
+/// comes out is a mix: of registered memory C programs and their peers expect nothing else. Rust calls such a race undefined; it is relied
+/// on that nothing but those copies is compiled from it.
 pub unsafe fn memory(pieces: impl IntoIterator<Item = (*mut u8, usize)>, writable: bool) -> Buffers {
     let piece = |(start, len): (*mut u8, usize)| Piece { start, len: if start.is_null() { 0 } else { len } };
     Buffers::foreign(Foreign { pieces: pieces.into_iter().map(piece).collect(), writable })
@@ -55,6 +56,11 @@ impl Piece {
 impl Foreign {
     pub(crate) fn count(&self) -> usize {
         self.pieces.len()
+    }
+
+    /// Bytes in all pieces.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.len))
     }
 
     pub(crate) fn is_writable(&self) -> bool {

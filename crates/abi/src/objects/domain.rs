@@ -14,25 +14,23 @@ use super::eq::Eq;
 use super::fabric::{FabricClass, Shared};
 use super::poll::poll_open;
 use super::srx::srx_ctx;
-use super::{Class, Object, absent, free, mr, new_fid, object, place, status};
+use super::{Class, Held, Object, absent, free, mr, new_fid, object, place, status};
 use crate::info;
 use crate::sys::*;
 
 pub(super) struct Domain {
     pub(super) domain: kofi::Domain,
     pub(super) shared: Arc<Shared>,
-    /// Open for as long as this is.
-    fabric: *const Object<FabricClass>,
-    /// The event queue that it is bound to; it cannot be closed before.
-    eq: Mutex<Option<*const Object<Eq>>>,
+    fabric: Held<FabricClass>,
+    /// The event queue that it is bound to.
+    eq: Mutex<Option<Held<Eq>>>,
     /// Poll sets.
     pub(super) polls: AtomicUsize,
 }
 
 impl Domain {
     pub(super) fn api_version(&self) -> kofi::Version {
-        // SAFETY: a fabric stays open while domains of it are.
-        unsafe { (*self.fabric).api_version() }
+        self.fabric.get().api_version()
     }
 }
 
@@ -64,7 +62,9 @@ pub(super) unsafe extern "C" fn domain_open(
             unsafe { (object::<FabricClass, _>(CALL, fabric)?, info::read(info)?, place(CALL, domain)?) };
         let shared = fabric.0.clone();
         let domain = shared.fabric.domain(&info)?;
-        let inner = Domain { domain, shared, fabric, eq: Mutex::new(None), polls: AtomicUsize::new(0) };
+        let fabric_of = Held::new(fabric);
+        let inner =
+            Domain { domain, shared, fabric: fabric_of, eq: Mutex::new(None), polls: AtomicUsize::new(0) };
         let public = fid_domain { fid: new_fid::<Domain>(context), ops: &OPS, mr: &mr::OPS };
         Object::give(place, fabric.process, public, inner);
         Ok(())
@@ -86,8 +86,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         }
         domain.domain.clone().close()?;
         if let Some(eq) = domain.eq.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // SAFETY: it cannot be closed while domains are bound to it.
-            unsafe { &*eq }.domains.fetch_sub(1, Ordering::Relaxed);
+            eq.get().domains.fetch_sub(1, Ordering::Relaxed);
         }
         // SAFETY: the caller gives it up, and nothing in it is open.
         unsafe { free::<Domain>(fid) };
@@ -110,7 +109,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
             return Err(Error::Invalid { call: CALL, problem });
         }
         eq.domains.fetch_add(1, Ordering::Relaxed);
-        *bound = Some(eq);
+        *bound = Some(Held::new(eq));
         Ok(())
     })
 }

@@ -149,11 +149,16 @@ fn open(
         pep.ops().close();
         return Ok((ops.endpoint(&info)?, None));
     }
-    let mut requests = domain.shared.requests();
-    let request = requests.get(call, handle)?;
+    let requests = || domain.shared.requests();
+    let (name, mut request) = {
+        let mut requests = requests();
+        (requests.name(handle), requests.take(call, handle)?)
+    };
     *request.info_mut() = info.clone();
-    let ops = ops.endpoint_for(request)?;
-    Ok((ops, requests.name(handle)))
+    let opened = ops.endpoint_for(&request);
+    let rest = requests().put(handle, request);
+    drop(rest);
+    Ok((opened?, name))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

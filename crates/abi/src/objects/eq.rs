@@ -13,15 +13,14 @@ use kofi_core::time::sread_timeout;
 use kofi_core::{Error, Fid, Result};
 
 use super::fabric::{FabricClass, Name, Shared};
-use super::{Class, Object, absent, bytes, count, free, new_fid, object, place, status, text, wait};
+use super::{Class, Held, Object, absent, bytes, count, free, new_fid, object, place, status, text, wait};
 use crate::info;
 use crate::sys::*;
 
 pub(super) struct Eq {
     queue: EventQueue,
     wait_obj: fi_wait_obj,
-    /// Open for as long as this is.
-    fabric: *const Object<FabricClass>,
+    fabric: Held<FabricClass>,
     shared: Arc<Shared>,
     /// Domains that are bound to it.
     pub(super) domains: AtomicUsize,
@@ -41,7 +40,11 @@ struct ShownRequest {
     listener: Fid,
     peer: SocketAddr,
     info: *mut fi_info,
+    handle: *mut fid,
 }
+
+// SAFETY: they are only handed to the application, and freed.
+unsafe impl Send for ShownRequest {}
 
 impl Eq {
     pub(super) fn queue(&self) -> &EventQueue {
@@ -98,8 +101,14 @@ pub(super) unsafe extern "C" fn eq_open(
             None => shared.fabric.event_queue(wanted)?,
             Some(set) => shared.fabric.event_queue_in(set, wanted)?,
         };
-        let inner =
-            Eq { queue, wait_obj, fabric, shared, domains: AtomicUsize::new(0), shown: Mutex::default() };
+        let inner = Eq {
+            queue,
+            wait_obj,
+            fabric: Held::new(fabric),
+            shared,
+            domains: AtomicUsize::new(0),
+            shown: Mutex::default(),
+        };
         let public = fid_eq { fid: new_fid::<Eq>(context), ops: &OPS };
         Object::give(place, fabric.process, public, inner);
         Ok(())
@@ -116,7 +125,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             return Err(Error::Busy { call: CALL, object: Eq::NAME, users: format!("{domains} domains") });
         }
         eq.queue.clone().close()?;
-        eq.forget_shown();
+        let shown = eq.shown().request.take();
+        eq.forget(shown);
         // SAFETY: the caller gives it up.
         unsafe { free::<Eq>(fid) };
         Ok(())
@@ -258,16 +268,16 @@ impl Object<Eq> {
         peer: SocketAddr,
         offered: &Info,
     ) -> Result<*mut fi_info> {
-        if let Some(known) = &self.shown().request
+        let mut shown = self.shown();
+        if let Some(known) = &shown.request
             && (known.listener, known.peer) == (listener, peer)
         {
             return Ok(known.info);
         }
-        self.forget_shown();
+        self.forget(shown.request.take());
         let info = Info { src_addr: Some(local.into()), dest_addr: Some(peer.into()), ..offered.clone() };
-        let handle = self.shared.requests().reserve(self.process, Arc::downgrade(&self.shared));
-        let info = self.to_c(&info, handle)?;
-        self.shown().request = Some(ShownRequest { listener, peer, info });
+        let (info, handle) = self.to_c(&info)?;
+        shown.request = Some(ShownRequest { listener, peer, info, handle });
         Ok(info)
     }
 
@@ -278,44 +288,41 @@ impl Object<Eq> {
             .shown()
             .request
             .take_if(|shown| shown.listener == request.listener() && Some(shown.peer) == peer);
-        if let Some(ShownRequest { info, .. }) = shown {
-            // SAFETY: it is the application's from here on, and was not touched since it was made.
-            let handle = unsafe { (*info).handle };
-            self.shared.requests().put(handle, request);
-            return Ok(info);
-        }
-        let handle = self.shared.requests().reserve(self.process, Arc::downgrade(&self.shared));
-        // Without memory for the info the request is dropped, and so rejected.
-        let info = self.to_c(request.info(), handle)?;
-        self.shared.requests().put(handle, request);
+        let (info, handle) = match shown {
+            // It is the application's from here on.
+            Some(ShownRequest { info, handle, .. }) => (info, handle),
+            // Without memory for the info the request is dropped, and so rejected.
+            None => self.to_c(request.info())?,
+        };
+        // The application may have closed a handle that it was shown: then its request is over.
+        let rest = self.shared.requests().put(handle, request);
+        drop(rest);
         Ok(info)
     }
 
-    fn to_c(&self, info: &Info, handle: *mut fid) -> Result<*mut fi_info> {
+    /// The info of a request for the application, and its handle.
+    fn to_c(&self, info: &Info) -> Result<(*mut fi_info, *mut fid)> {
         let Some(mut info) = info::write(info) else {
-            drop(self.shared.requests().end(handle));
             return Err(Error::NoMemory("the info of a connection request"));
         };
+        let handle = self.shared.requests().reserve(self.process, Arc::downgrade(&self.shared));
         // SAFETY: just made.
         unsafe { info.as_mut() }.handle = handle;
-        Ok(info.as_ptr())
+        Ok((info.as_ptr(), handle))
     }
 
     /// A request that was looked at was not read, and never will be.
-    fn forget_shown(&self) {
-        let Some(ShownRequest { info, .. }) = self.shown().request.take() else { return };
+    fn forget(&self, shown: Option<ShownRequest>) {
+        let Some(ShownRequest { info, handle, .. }) = shown else { return };
         // SAFETY: made by `show_request`; who only looks does not get to own it.
-        let handle = unsafe {
-            let handle = (*info).handle;
-            info::free(info);
-            handle
-        };
-        drop(self.shared.requests().end(handle));
+        unsafe { info::free(info) };
+        // There is no request behind it.
+        let none = self.shared.requests().end(handle);
+        drop(none);
     }
 
     fn api_version(&self) -> Version {
-        // SAFETY: a fabric stays open while queues of it are.
-        unsafe { (*self.fabric).api_version() }
+        self.fabric.get().api_version()
     }
 
     fn next_error(&self, place: *mut fi_eq_err_entry, flags: OpFlags) -> Result<()> {

@@ -41,7 +41,7 @@ use process::Process;
 ///
 /// # Safety
 /// `Public` begins with a [`fid`].
-unsafe trait Class {
+unsafe trait Class: Send + Sync {
     /// `struct fid_cq` and the like.
     type Public;
     /// `FI_CLASS_CQ` and the like.
@@ -89,6 +89,33 @@ impl<T: Class> Object<T> {
     /// Hands an object over to C.
     fn give(place: &mut *mut T::Public, process: Process, public: T::Public, inner: T) {
         *place = Self::make(process, public, inner);
+    }
+}
+
+/// An object that stays open for as long as whoever has this: its close is refused.
+struct Held<T: Class>(*const Object<T>);
+
+// SAFETY: what is behind the public part may be used from any thread, and of that only the context is read.
+unsafe impl<T: Class> Send for Held<T> {}
+// SAFETY: as above.
+unsafe impl<T: Class> Sync for Held<T> {}
+
+impl<T: Class> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Class> Copy for Held<T> {}
+
+impl<T: Class> Held<T> {
+    fn new(object: &Object<T>) -> Self {
+        Self(object)
+    }
+
+    fn get(&self) -> &Object<T> {
+        // SAFETY: it is open.
+        unsafe { &*self.0 }
     }
 }
 

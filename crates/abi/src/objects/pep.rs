@@ -157,14 +157,18 @@ unsafe extern "C" fn reject(pep: *mut fid_pep, handle: *mut fid, param: *const c
     status(|| {
         // SAFETY: the caller's object and bytes; the handle is only looked up.
         let (pep, data) = unsafe { (object::<Pep, _>(CALL, pep)?, bytes(CALL, param, len)?) };
-        let mut requests = pep.shared.requests();
-        let result = requests.get(CALL, handle)?.reject(data);
-        let over = match &result {
-            Ok(()) | Err(Error::Stale { .. } | Error::Expired { .. }) => requests.end(handle),
-            Err(_) => None,
+        // What comes of it is told to the log, which may call us: nothing is locked meanwhile.
+        let request = pep.shared.requests().take(CALL, handle)?;
+        let result = request.reject(data);
+        let rest = match &result {
+            Ok(()) | Err(Error::Stale { .. } | Error::Expired { .. }) => {
+                let none = pep.shared.requests().end(handle);
+                drop(none);
+                Some(request)
+            }
+            Err(_) => pep.shared.requests().put(handle, request),
         };
-        drop(requests);
-        drop(over);
+        drop(rest);
         result
     })
 }

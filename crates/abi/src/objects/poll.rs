@@ -11,20 +11,18 @@ use kofi_core::{Error, Result};
 use super::cntr::Cntr;
 use super::cq::Cq;
 use super::domain::Domain;
-use super::{Class, Object, absent, count, free, is, new_fid, object, place, status};
+use super::{Class, Held, Object, absent, count, free, is, new_fid, object, place, status};
 use crate::sys::*;
 
 pub(super) struct Poll {
-    /// Open for as long as this is.
-    domain: *const Object<Domain>,
+    domain: Held<Domain>,
     members: Mutex<Vec<Member>>,
 }
 
-/// It stays open for as long as it is in a poll set.
 #[derive(Clone, Copy)]
 enum Member {
-    Cq(*const Object<Cq>),
-    Cntr(*const Object<Cntr>),
+    Cq(Held<Cq>),
+    Cntr(Held<Cntr>),
 }
 
 impl Member {
@@ -34,38 +32,32 @@ impl Member {
         // SAFETY: see above.
         unsafe {
             match is::<Cq>(fid) {
-                true => object::<Cq, _>(call, fid).map(|cq| Self::Cq(cq)),
-                false => object::<Cntr, _>(call, fid).map(|cntr| Self::Cntr(cntr)),
+                true => object::<Cq, _>(call, fid).map(|cq| Self::Cq(Held::new(cq))),
+                false => object::<Cntr, _>(call, fid).map(|cntr| Self::Cntr(Held::new(cntr))),
             }
         }
     }
 
     fn is(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Cq(one), Self::Cq(two)) => ptr::eq(one, two),
-            (Self::Cntr(one), Self::Cntr(two)) => ptr::eq(one, two),
+            (Self::Cq(one), Self::Cq(two)) => ptr::eq(one.get(), two.get()),
+            (Self::Cntr(one), Self::Cntr(two)) => ptr::eq(one.get(), two.get()),
             _ => false,
         }
     }
 
     fn polls(&self) -> &AtomicUsize {
-        // SAFETY: it is open.
-        unsafe {
-            match self {
-                Self::Cq(cq) => &(&**cq).inner.polls,
-                Self::Cntr(cntr) => &(&**cntr).inner.polls,
-            }
+        match self {
+            Self::Cq(cq) => &cq.get().polls,
+            Self::Cntr(cntr) => &cntr.get().polls,
         }
     }
 
     /// What the application calls it, if it has something to tell.
     fn ready(&self) -> Option<*mut c_void> {
-        // SAFETY: it is open.
-        unsafe {
-            match self {
-                Self::Cq(cq) => (**cq).ops().is_ready().then(|| (**cq).context()),
-                Self::Cntr(cntr) => (**cntr).ops().is_ready().then(|| (**cntr).context()),
-            }
+        match self {
+            Self::Cq(cq) => cq.get().ops().is_ready().then(|| cq.get().context()),
+            Self::Cntr(cntr) => cntr.get().ops().is_ready().then(|| cntr.get().context()),
         }
     }
 }
@@ -116,7 +108,12 @@ pub(super) unsafe extern "C" fn poll_open(
         }
         domain.polls.fetch_add(1, Ordering::Relaxed);
         let public = fid_poll { fid: new_fid::<Poll>(ptr::null_mut()), ops: &OPS };
-        Object::give(place, domain.process, public, Poll { domain, members: Mutex::default() });
+        Object::give(
+            place,
+            domain.process,
+            public,
+            Poll { domain: Held::new(domain), members: Mutex::default() },
+        );
         Ok(())
     })
 }
@@ -131,11 +128,9 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             let users = format!("{members} queues or counters");
             return Err(Error::Busy { call: CALL, object: Poll::NAME, users });
         }
-        // SAFETY: a domain stays open while poll sets of it are; the caller gives this one up.
-        unsafe {
-            (&*set.domain).inner.polls.fetch_sub(1, Ordering::Relaxed);
-            free::<Poll>(fid);
-        }
+        set.domain.get().polls.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the caller gives it up.
+        unsafe { free::<Poll>(fid) };
         Ok(())
     })
 }

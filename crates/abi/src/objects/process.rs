@@ -6,17 +6,18 @@
 
 use core::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use kofi_core::{Errno, Error, Result};
 
-static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// Names the process that an object was opened in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Process(u32);
+pub(super) struct Process(u64);
 
-fn word() -> Option<&'static AtomicU32> {
+fn word() -> Option<&'static AtomicU64> {
     // SAFETY: null, or a mapping of at least that size, which stays and is nobody else's.
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
@@ -27,9 +28,13 @@ impl Process {
         static MAPPED: OnceLock<()> = OnceLock::new();
         MAPPED.get_or_init(map);
         let Some(word) = word() else { return Self(0) };
-        let id = std::process::id();
-        word.store(id, Ordering::Relaxed);
-        Self(id)
+        // Numbers of processes are used again, and begin anew in a namespace of their own.
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let name = time ^ u64::from(std::process::id()).rotate_right(16) | 1;
+        match word.compare_exchange(0, name, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Self(name),
+            Err(known) => Self(known),
+        }
     }
 
     /// Refuses what another process has opened.
@@ -73,6 +78,7 @@ mod tests {
     fn children_are_told_apart() {
         let process = Process::enter();
         assert!(process.check().is_ok());
+        assert_eq!(Process::enter(), process, "what is open would be stale");
         // SAFETY: the child does nothing but look and leave.
         let child = unsafe { libc::fork() };
         if child == 0 {

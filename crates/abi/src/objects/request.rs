@@ -79,20 +79,27 @@ impl Requests {
         fid
     }
 
-    /// The handle's request has been read.
-    pub(super) fn put(&mut self, handle: *mut fid, request: ConnectionRequest) {
-        if let Some(open) = self.open.get_mut(&handle.addr()) {
-            open.request = Some(request);
+    /// The handle's request has been read, or was [taken](Self::take) and stays. Gives it back if the handle has been
+    /// used up meanwhile.
+    #[must_use = "to be dropped when nothing is locked"]
+    pub(super) fn put(
+        &mut self,
+        handle: *const fid,
+        request: ConnectionRequest,
+    ) -> Option<ConnectionRequest> {
+        match self.open.get_mut(&handle.addr()) {
+            Some(open) => open.request.replace(request),
+            None => Some(request),
         }
     }
 
-    /// The request.
+    /// The request, to be used when nothing is locked; then it is [put](Self::put) back, or [ended](Self::end).
     ///
     /// # Errors
     /// -FI_EINVAL when it is used up, or there never was one.
-    pub(super) fn get(&mut self, call: &'static str, handle: *const fid) -> Result<&mut ConnectionRequest> {
+    pub(super) fn take(&mut self, call: &'static str, handle: *const fid) -> Result<ConnectionRequest> {
         let open = self.open.get_mut(&handle.addr());
-        open.and_then(|open| open.request.as_mut()).ok_or(Error::Stale { call, object: Handle::NAME })
+        open.and_then(|open| open.request.take()).ok_or(Error::Stale { call, object: Handle::NAME })
     }
 
     /// What an endpoint that is made for the handle's request keeps of it.
