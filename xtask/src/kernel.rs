@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::setup::Tool;
 use crate::{kernel_debug, process, setup, workspace};
 
-mod package;
+pub(crate) mod package;
 
 /// The Rust part, which is no member of the workspace.
 pub(crate) const MANIFEST: &str = "kernel/rust/Cargo.toml";
@@ -445,7 +445,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What it has for a file system.
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.directory.join("root")
     }
 

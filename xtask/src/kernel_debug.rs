@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use crate::kernel::{self, Kernel, Machine, Settings};
+use crate::kernel::{self, Kernel, Machine, Settings, package};
 use crate::setup::{KERNEL_SOURCE, KERNEL_SOURCE_ARCHIVE};
 use crate::{process, setup, workspace};
 
@@ -68,7 +68,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     {
         println!("Linux {}", kernel.release);
         let modules = kernel.build(&rust)?;
-        let log = Machine::new(&kernel, &modules, &kernel::peers()?, &settings)?.run(options.verbose)?;
+        let machine = Machine::new(&kernel, &modules, &kernel::peers()?, &settings)?;
+        package::install(&machine.root(), &kernel, &modules, &rust)?;
+        let log = machine.run(options.verbose)?;
         let (good, bad) = kernel::judge(&log);
         passed += good;
         failed += bad;

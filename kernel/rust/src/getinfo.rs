@@ -33,7 +33,7 @@ struct Query<'a> {
     service: Option<&'a str>,
     /// Both are our own.
     source: bool,
-    hints: Hints,
+    hints: Box<Hints>,
 }
 
 /// Two addresses at most.
@@ -198,7 +198,8 @@ fn getinfo(
     }
     let net = Net::get(net)?;
     // SAFETY: null, or the caller's for the call.
-    let mut hints = unsafe { hints.as_ref() }.map_or_else(|| Ok(Hints::new()), info::to_hints)?;
+    let hints = unsafe { hints.as_ref() };
+    let mut hints = hints.map_or_else(|| info::boxed_hints(Hints::new()), info::to_hints)?;
     // kfabric's clients ask for 1.7 or for nothing, and its rules of registration are those of 1.5 and later.
     hints.fabric_attr.api_version = (version.raw() != 0).then_some(version);
     let (node, service) = (c::string(CALL, node)?, c::string(CALL, service)?);

@@ -239,32 +239,35 @@ fn named(name: Option<String>) -> Option<String> {
 
 /// Hints of C's: parts that are not there ask for nothing.
 #[inline(never)]
-pub(crate) fn to_hints(info: &c::Info) -> Result<Hints> {
+pub(crate) fn to_hints(info: &c::Info) -> Result<Box<Hints>> {
+    let mut hints = boxed_hints(Hints::from(to_info(info)?))?;
     let has = |part: u32| info.present & part != 0;
-    let all = Hints::from(to_info(info)?);
-    Ok(Hints {
-        src_addr: all.src_addr,
-        dest_addr: all.dest_addr,
-        caps: all.caps,
-        mode: all.mode,
-        addr_format: all.addr_format,
-        handle: all.handle,
-        tx_attr: if has(c::HAS_TX_ATTR) { all.tx_attr } else { TxHints::default() },
-        rx_attr: if has(c::HAS_RX_ATTR) { all.rx_attr } else { RxHints::default() },
-        ep_attr: if has(c::HAS_EP_ATTR) { all.ep_attr } else { EpHints::default() },
-        domain_attr: match has(c::HAS_DOMAIN_ATTR) {
-            true => DomainHints { name: named(all.domain_attr.name), ..all.domain_attr },
-            false => DomainHints::default(),
-        },
-        fabric_attr: match has(c::HAS_FABRIC_ATTR) {
-            true => FabricHints {
-                name: named(all.fabric_attr.name),
-                prov_name: named(all.fabric_attr.prov_name),
-                ..all.fabric_attr
-            },
-            false => FabricHints::default(),
-        },
-    })
+    if !has(c::HAS_TX_ATTR) {
+        hints.tx_attr = TxHints::default();
+    }
+    if !has(c::HAS_RX_ATTR) {
+        hints.rx_attr = RxHints::default();
+    }
+    if !has(c::HAS_EP_ATTR) {
+        hints.ep_attr = EpHints::default();
+    }
+    match has(c::HAS_DOMAIN_ATTR) {
+        true => hints.domain_attr.name = named(hints.domain_attr.name.take()),
+        false => hints.domain_attr = DomainHints::default(),
+    }
+    match has(c::HAS_FABRIC_ATTR) {
+        true => {
+            hints.fabric_attr.name = named(hints.fabric_attr.name.take());
+            hints.fabric_attr.prov_name = named(hints.fabric_attr.prov_name.take());
+        }
+        false => hints.fabric_attr = FabricHints::default(),
+    }
+    Ok(hints)
+}
+
+/// Where they are not in the way: the stack is needed by what is done with them.
+pub(crate) fn boxed_hints(hints: Hints) -> Result<Box<Hints>> {
+    Box::try_new(hints).map_err(|_| Error::NoMemory("hints"))
 }
 
 #[unsafe(no_mangle)]

@@ -47,7 +47,7 @@ fn version() -> &'static str {
 }
 
 /// Packages kofi.ko, has DKMS build it without Rust, and puts it into `root` with its clients as an installation would.
-pub(super) fn install(root: &Path, kernel: &Kernel, modules: &Path, rust: &Path) -> Result<(), String> {
+pub(crate) fn install(root: &Path, kernel: &Kernel, modules: &Path, rust: &Path) -> Result<(), String> {
     let release = &kernel.release;
     let sources = dkms(&target().join("dkms/src"), rust)?;
     let tree = target().join("dkms/tree");
