@@ -53,7 +53,7 @@ say $? "no memory is lost (kmemleak)"
 insmod kofi.ko track_allocations=1
 for percent in 1 5 20; do
 	faults $percent
-	insmod kofi_selftest.ko slow="$slow" run=faults rounds=40
+	insmod kofi_selftest.ko slow="$slow" run=faults rounds=25
 	rmmod kofi_selftest 2>/dev/null
 	for names in fi kfi; do
 		if insmod deck_server.ko names=$names; then

@@ -10,7 +10,8 @@ say() {
 }
 
 load() {
-	insmod kofi.ko track_allocations=1 "$@"
+	insmod kofi.ko track_allocations=1 connect_timeout=$((10000 * slow)) handshake_timeout=$((10000 * slow)) \
+		shutdown_timeout=$((5000 * slow)) peer_timeout=$((30000 * slow)) "$@"
 }
 
 # Until something listens on port 7471.
@@ -119,7 +120,7 @@ if [ -x ./ip ] && insmod veth.ko; then
 	) &
 	selftest run=gone addr=10.78.0.2 || failed=1
 	wait
-	echo 30000 > /sys/module/kofi/parameters/peer_timeout
+	echo $((30000 * slow)) > /sys/module/kofi/parameters/peer_timeout
 	grep -q '"object":"endpoint",.*"state":"connected",.*"peer":"10.78.0.2:7471",.*"connected_ms":' /tmp/objects &&
 		grep -q '"object":"domain",.*"name":"veth2","endpoints":1,"connected":1,' /tmp/objects &&
 		grep -q '"object":"completion_queue",.*"bindings":2}' /tmp/objects &&
@@ -152,7 +153,7 @@ say $? "the module cannot be removed under a fabric"
 ./peer client 127.0.0.1 7471
 say $? "stock client after hostile ones"
 wait
-echo 10000 > /sys/module/kofi/parameters/handshake_timeout
+echo $((10000 * slow)) > /sys/module/kofi/parameters/handshake_timeout
 
 # A signal ends what waits.
 insmod kofi_selftest.ko run=server 2>/dev/null &
