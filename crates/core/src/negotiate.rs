@@ -43,12 +43,14 @@ pub struct Refusal {
 ///
 /// A provider whose default for a size is below its maximum puts the default where the hint is `None`.
 pub fn negotiate(offer: &Info, hints: &Hints) -> Result<Info, Refusal> {
-    negotiate_into(offer.clone(), hints)
+    let mut granted = offer.clone();
+    negotiate_into(&mut granted, hints)?;
+    Ok(granted)
 }
 
-/// The same, made of the offer itself. That takes no memory where providers have no authorization keys, and
+/// The same in the offer itself, which a refusal leaves half way. That takes no memory where providers have no authorization keys, and
 /// what there is no memory for in a refusal's texts is left out.
-pub fn negotiate_into(mut offer: Info, hints: &Hints) -> Result<Info, Refusal> {
+pub fn negotiate_into(offer: &mut Info, hints: &Hints) -> Result<(), Refusal> {
     let provider = core::mem::take(&mut offer.fabric_attr.prov_name);
     let check = Check { provider: &provider };
     check.fabric(&mut offer.fabric_attr, &hints.fabric_attr)?;
@@ -62,7 +64,7 @@ pub fn negotiate_into(mut offer: Info, hints: &Hints) -> Result<Info, Refusal> {
     }
     check.supports("mode", hints.mode, offer.mode)?;
 
-    (offer.addr_format, offer.src_addr, offer.dest_addr) = check.addresses(&offer, hints)?;
+    (offer.addr_format, offer.src_addr, offer.dest_addr) = check.addresses(offer, hints)?;
     offer.caps = caps;
     offer.handle = hints.handle.or(offer.handle);
     check.tx(&mut offer.tx_attr, &hints.tx_attr, hints.mode, caps)?;
@@ -70,7 +72,7 @@ pub fn negotiate_into(mut offer: Info, hints: &Hints) -> Result<Info, Refusal> {
     check.ep(&mut offer.ep_attr, &offer.domain_attr, &hints.ep_attr, caps)?;
     check.domain(&mut offer.domain_attr, &hints.domain_attr, caps, mr_mode)?;
     offer.fabric_attr.prov_name = provider;
-    Ok(offer)
+    Ok(())
 }
 
 /// Capabilities that are granted only on request; the others are secondary (`fi_getinfo(3)`).

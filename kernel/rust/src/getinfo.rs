@@ -10,7 +10,7 @@ use kofi_core::error::{copy, text};
 use kofi_core::offer::{API, Offer, format_matches, network, queue_size, receive_size};
 use kofi_core::wire::header;
 use kofi_core::{
-    AddrFormat, Address, Errno, Error, Hints, Progress, Refusal, Result, Version, negotiate_into,
+    AddrFormat, Address, Errno, Error, Hints, Info, Progress, Refusal, Result, Version, negotiate_into,
 };
 
 use crate::error::{self, system};
@@ -148,24 +148,11 @@ impl Found {
         is_listed: bool,
         hints: &Hints,
     ) -> Result<()> {
-        let offer = Offer {
-            source,
-            dest,
-            domain: interface.map(|interface| copy(interface.name(), "an interface's name")).transpose()?,
-            fabric: interface.map(|interface| network(interface.addr.ip(), interface.prefix)),
-            tx_size: queue_size(hints.tx_attr.size),
-            rx_size: queue_size(receive_size(hints)),
-            iov_limit: c::IOV_LIMIT,
-            mr_iov_limit: c::IOV_LIMIT,
-            max_msg_size: MAX_MSG_SIZE,
-            control_progress: Progress::Auto,
-            data_progress: Progress::Auto,
-            is_listed,
-        };
-        match negotiate_into(offer.info()?, hints) {
-            Ok(granted) => {
+        let mut offer = offered(source, dest, interface, is_listed, hints)?;
+        match negotiate_into(&mut offer, hints) {
+            Ok(()) => {
                 let mut record = info::boxed()?;
-                info::put(&granted, &mut record);
+                info::put(&offer, &mut record);
                 let record = Box::into_raw(record);
                 // SAFETY: null, or the list's last record, which is ours.
                 match unsafe { self.last.as_mut() } {
@@ -178,6 +165,43 @@ impl Found {
         }
         Ok(())
     }
+}
+
+/// The offer for these addresses. Apart and not on the stack, as what follows needs it.
+#[inline(never)]
+fn offered(
+    source: SocketAddr,
+    dest: Option<SocketAddr>,
+    interface: Option<&Interface>,
+    is_listed: bool,
+    hints: &Hints,
+) -> Result<Box<Info>> {
+    let offer = Offer {
+        source,
+        dest,
+        domain: interface.map(|interface| copy(interface.name(), "an interface's name")).transpose()?,
+        fabric: interface.map(|interface| network(interface.addr.ip(), interface.prefix)),
+        tx_size: queue_size(hints.tx_attr.size),
+        rx_size: queue_size(receive_size(hints)),
+        iov_limit: c::IOV_LIMIT,
+        mr_iov_limit: c::IOV_LIMIT,
+        max_msg_size: MAX_MSG_SIZE,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
+        is_listed,
+    };
+    Box::try_new(offer.info()?).map_err(|_| Error::NoMemory("an offer"))
+}
+
+/// What is to be matched; apart, for the same reason.
+#[inline(never)]
+fn wanted(hints: *const c::Info, version: Version) -> Result<Box<Hints>> {
+    // SAFETY: null, or the caller's for the call.
+    let hints = unsafe { hints.as_ref() };
+    let mut hints = hints.map_or_else(|| info::boxed_hints(Hints::new()), info::to_hints)?;
+    // kfabric's clients ask for 1.7 or for nothing, and its rules of registration are those of 1.5 and later.
+    hints.fabric_attr.api_version = (version.raw() != 0).then_some(version);
+    Ok(hints)
 }
 
 #[inline(never)]
@@ -197,11 +221,7 @@ fn getinfo(
         return Err(Error::BadFlags { call: CALL, found: flags & !KNOWN, allowed: KNOWN });
     }
     let net = Net::get(net)?;
-    // SAFETY: null, or the caller's for the call.
-    let hints = unsafe { hints.as_ref() };
-    let mut hints = hints.map_or_else(|| info::boxed_hints(Hints::new()), info::to_hints)?;
-    // kfabric's clients ask for 1.7 or for nothing, and its rules of registration are those of 1.5 and later.
-    hints.fabric_attr.api_version = (version.raw() != 0).then_some(version);
+    let hints = wanted(hints, version)?;
     let (node, service) = (c::string(CALL, node)?, c::string(CALL, service)?);
     let query = Query { node, service, source: flags & SOURCE != 0, hints };
     let mut found = find(&net, &query)?;
