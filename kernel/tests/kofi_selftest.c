@@ -42,6 +42,10 @@ static uint slow = 1;
 module_param(slow, uint, 0444);
 MODULE_PARM_DESC(slow, "how many times slower than usual the machine is: limits in time are so many times longer");
 
+static bool cut;
+module_param(cut, bool, 0644);
+MODULE_PARM_DESC(cut, "written when the peer of run=gone has been cut off");
+
 #define BIG		(1 << 20)
 #define TIMEOUT		(20000 * slow)
 
@@ -976,7 +980,7 @@ out:
 	return error;
 }
 
-/* Its peer's machine is gone, as far as can be seen from here: vm.sh takes the interface down when the file is there. */
+/* Its peer's machine is gone, as far as can be seen from here: vm.sh takes the interface down, and says when it has. */
 static int peer_gone(void)
 {
 	struct kofi_cq_error failure = {};
@@ -985,6 +989,7 @@ static int peer_gone(void)
 	u8 data[8];
 	size_t len;
 	u64 begin;
+	u32 i;
 	int error = open_side(&s, false);
 
 	if (error)
@@ -992,7 +997,9 @@ static int peer_gone(void)
 	must(start(&s, "echo", data, sizeof(data), &len));
 	must(exchange(&s, 100, 1));
 	pr_info("connected\n");
-	msleep(3000);
+	for (i = 0; i < TIMEOUT / 10 && !READ_ONCE(cut); i++)
+		msleep(10);
+	want(READ_ONCE(cut));
 	must(post(&s, kofi_recv, s.rx, BIG, 1));
 	begin = ktime_get_ns();
 	must(post(&s, kofi_send, s.tx, 1000, 2));

@@ -92,20 +92,22 @@ if [ -x ./ip ] && insmod veth.ko; then
 	# A peer that is cut off. What is shown of a connection, and what is told of it.
 	echo 'module kofi format "connection:" +p' > /sys/kernel/debug/dynamic_debug/control
 	echo 2000 > /sys/module/kofi/parameters/peer_timeout
-	rm -f /tmp/cut
+	rm -f /tmp/cut /tmp/there /tmp/apart
 	./ip link add veth2 type veth peer name veth3
 	ip addr add 10.78.0.1/24 dev veth2
 	ip link set veth2 up
 	unshare -n sh -c '
+		touch /tmp/apart
 		while [ ! -e /tmp/there ]; do usleep 100000; done
 		ip addr add 10.78.0.2/24 dev veth3
 		ip link set veth3 up
 		./kernel_peer server 10.78.0.2:7471 &
 		while [ ! -e /tmp/cut ]; do usleep 100000; done
 		ip link set veth3 down
-		kill -9 $!' > /dev/null 2>&1 &
+		kill -9 $!
+		echo 1 > /sys/module/kofi_selftest/parameters/cut' > /dev/null 2>&1 &
 	pid=$!
-	usleep 500000
+	while [ ! -e /tmp/apart ]; do usleep 100000; done
 	./ip link set veth3 netns $pid
 	touch /tmp/there
 	n=0
