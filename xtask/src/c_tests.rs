@@ -63,7 +63,7 @@ pub(crate) enum Under {
 const STOCK_FAILS: [(&str, &str); 11] = [
     ("bug-04", "the error entry's prov_errno is 0, so its text is \"Success\""),
     ("bug-08", "a request whose endpoint closes without accept or reject is lost memory"),
-    ("bug-12", "1.17 waits inside of the library for bytes that do not come (not 2.x)"),
+    ("bug-12", "1.17 keeps honest clients waiting (not 2.x)"),
     ("bug-19", "1.17 lists IPv6 for hints of FI_SOCKADDR_IN (not 2.x)"),
     ("bug-20", "FI_TCP_IFACE is not followed"),
     ("bug-22", "olen is 0; 1.17 ends the connection, too"),
