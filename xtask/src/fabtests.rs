@@ -20,6 +20,9 @@ const SOURCE: &str = "https://github.com/ofiwg/libfabric";
 /// A pair of programs has ended by then, also on a busy machine, or hangs.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How long one may go on whose other side has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What a test answers when the library does not offer what it is about (FI_ENODATA, FI_ENOSYS).
 const NOT_OFFERED: [i32; 2] = [61, 38];
 
@@ -194,8 +197,8 @@ fn test(line: &str, source: &Path, library: &Path, peer: &Path) -> Result<Outcom
         command.spawn().map_err(|why| format!("cannot run {}: {why}", executable.display()))
     };
     if ALONE.contains(&line) {
-        let alone = end(start(library, "server", &[])?, Instant::now() + LIMIT);
-        return Ok(outcome(&[("it", alone)]));
+        let alone = start(library, "server", &[])?;
+        return Ok(outcome(&[("it", ends([alone])[0])]));
     }
     let port = free_port()?;
     let deadline = Instant::now() + LIMIT;
@@ -205,10 +208,8 @@ fn test(line: &str, source: &Path, library: &Path, peer: &Path) -> Result<Outcom
         thread::sleep(Duration::from_millis(10));
     }
     let client = start(peer, "client", &[&common[..], &["-P", &port.to_string(), "127.0.0.1"]].concat())?;
-    let client = end(client, deadline);
-    // A server whose client has failed may wait for ever.
-    let patience = if client == Some(0) { deadline } else { Instant::now() + Duration::from_secs(5) };
-    Ok(outcome(&[("server", end(server, patience)), ("client", client)]))
+    let [server, client] = ends([server, client]);
+    Ok(outcome(&[("server", server), ("client", client)]))
 }
 
 fn outcome(ends: &[(&str, Option<i32>)]) -> Outcome {
@@ -233,19 +234,27 @@ fn outcome(ends: &[(&str, Option<i32>)]) -> Outcome {
     Outcome::Failed(why)
 }
 
-/// The exit status, if it ends by itself before the deadline.
-fn end(mut child: Child, deadline: Instant) -> Option<i32> {
-    while Instant::now() < deadline {
-        match child.try_wait() {
-            Ok(None) => thread::sleep(Duration::from_millis(10)),
-            Ok(Some(status)) => return status.code(),
-            Err(_) => break,
+/// The exit statuses of those that end by themselves in time. Who is left alone by one that has failed may wait for ever.
+fn ends<const N: usize>(mut children: [Child; N]) -> [Option<i32>; N] {
+    let mut deadline = Instant::now() + LIMIT;
+    let mut codes = [None; N];
+    while Instant::now() < deadline && codes.iter().any(Option::is_none) {
+        for (code, child) in codes.iter_mut().zip(&mut children).filter(|(code, _)| code.is_none()) {
+            if let Ok(Some(status)) = child.try_wait() {
+                *code = Some(status.code());
+                if !status.success() {
+                    deadline = deadline.min(Instant::now() + PATIENCE);
+                }
+            }
         }
+        thread::sleep(Duration::from_millis(10));
     }
-    // An error means that it is gone already, which is what we want.
-    let _ = child.kill();
-    let _ = child.wait();
-    None
+    for child in &mut children {
+        // An error means that it is gone already, which is what we want.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    codes.map(Option::flatten)
 }
 
 /// A port that nobody listened at a moment ago.
