@@ -2,7 +2,8 @@
 /*
  * Completion levels, fi_cq(3): an operation with FI_DELIVERY_COMPLETE completes
  * when it is in its receive, and not before; with FI_INJECT_COMPLETE and
- * FI_TRANSMIT_COMPLETE it may be earlier; all do.
+ * FI_TRANSMIT_COMPLETE it may be earlier; all do. FI_FENCE costs nothing where
+ * operations happen in order.
  */
 #include "../common.h"
 
@@ -12,7 +13,7 @@ int main(void)
 	struct pair p;
 	static const struct { const char *name; uint64_t flag; } level[] = { { "none", 0 }, { "FI_INJECT", FI_INJECT },
 		{ "FI_INJECT_COMPLETE", FI_INJECT_COMPLETE }, { "FI_TRANSMIT_COMPLETE", FI_TRANSMIT_COMPLETE },
-		{ "FI_DELIVERY_COMPLETE", FI_DELIVERY_COMPLETE } };
+		{ "FI_DELIVERY_COMPLETE", FI_DELIVERY_COMPLETE }, { "FI_COMMIT_COMPLETE", FI_COMMIT_COMPLETE }, { "FI_FENCE", FI_FENCE } };
 	struct fi_cq_data_entry c;
 	struct fi_cq_err_entry err;
 	char out[64], in[64];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kofi::provider::EndpointOps;
-use kofi::{Info, OpFlags};
+use kofi::{Info, OpFlags, State};
 use kofi_core::wire::cm;
 use kofi_core::{Error, Result};
 
@@ -51,13 +51,13 @@ impl Ep {
     }
 
     #[inline]
-    pub(super) fn tx_flags(&self) -> OpFlags {
-        OpFlags::from_bits_retain(self.tx_flags.load(Ordering::Relaxed))
+    pub(super) fn tx_flags(&self) -> u64 {
+        self.tx_flags.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn rx_flags(&self) -> OpFlags {
-        OpFlags::from_bits_retain(self.rx_flags.load(Ordering::Relaxed))
+    pub(super) fn rx_flags(&self) -> u64 {
+        self.rx_flags.load(Ordering::Relaxed)
     }
 }
 
@@ -220,7 +220,11 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
         // SAFETY: the caller's object.
         let ep = unsafe { object::<Ep, _>(CALL, fid)? };
         match command {
-            FI_ENABLE => ep.ops.enable(),
+            FI_ENABLE => match ep.ops.state()? {
+                State::Idle | State::Failed | State::Disconnected => ep.ops.enable(),
+                // By fi_recv, fi_connect or fi_accept, or by fi_enable itself: with stock once more is no error.
+                _ => Ok(()),
+            },
             FI_ALIAS => {
                 // SAFETY: a `struct fi_alias`, whose place is the caller's.
                 let (place, flags) = unsafe {
@@ -252,8 +256,8 @@ impl Object<Ep> {
     fn alias(&self, flags: u64) -> Result<*mut fid_ep> {
         let inner = Ep {
             ops: self.ops.clone(),
-            tx_flags: AtomicU64::new(self.tx_flags().bits()),
-            rx_flags: AtomicU64::new(self.rx_flags().bits()),
+            tx_flags: AtomicU64::new(self.tx_flags()),
+            rx_flags: AtomicU64::new(self.rx_flags()),
             is_alias: true,
             common: self.common.clone(),
         };

@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 
-use kofi::{Buffers, Message, OpFlags, Receive};
+use kofi::{Buffers, Message, OpFlags, Receive, Refused, State};
 use kofi_core::{Error, Result};
 
 use super::ep::Ep;
@@ -41,6 +41,59 @@ pub(super) unsafe fn described<'a, T>(call: &'static str, message: *const T) -> 
     unsafe { message.as_ref() }.ok_or(Error::Invalid { call, problem: "null instead of a message" })
 }
 
+/// Flags of a call, as kofi has them. All operations of a connection happen in order, so each has the fence it asks for.
+#[inline]
+fn given(flags: u64) -> OpFlags {
+    OpFlags::from_bits_retain(flags & !FI_FENCE)
+}
+
+/// Of a send, or by default. A message in its receive is as durable as it can be.
+#[inline]
+fn send_flags(flags: u64) -> OpFlags {
+    let committed = if flags & FI_COMMIT_COMPLETE == 0 { 0 } else { FI_DELIVERY_COMPLETE };
+    given(flags & !FI_COMMIT_COMPLETE | committed)
+}
+
+/// Of a write, or by default.
+#[inline]
+pub(super) fn write_flags(flags: u64) -> OpFlags {
+    given(flags)
+}
+
+/// Of a read, or by default. It is complete when its data is here, which is what all levels ask for at least; nothing
+/// of it can be copied before, and no data goes with it.
+#[inline]
+pub(super) fn read_flags(flags: u64) -> OpFlags {
+    given(flags & !(FI_INJECT | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA))
+}
+
+/// What an endpoint's default flags may be to operations that do not know all of them.
+pub(super) const LEVELS: u64 =
+    FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+const SEND_DEFAULTS: u64 = LEVELS | FI_INJECT | FI_MATCH_COMPLETE | FI_COMMIT_COMPLETE;
+const RECV_DEFAULTS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
+
+/// The default flags of a receive.
+#[inline]
+pub(super) fn recv_defaults(flags: u64) -> OpFlags {
+    OpFlags::from_bits_retain(flags & RECV_DEFAULTS)
+}
+
+/// Posts a receive. On an endpoint that could be enabled that is done first, as programs do that post receives and accept
+/// or connect then.
+#[inline]
+fn post_receive(ep: &Ep, receive: Receive) -> Result<()> {
+    let (flags, context) = (receive.flags, receive.context);
+    let Err(Refused { error, buffers }) = ep.ops().recv(receive) else { return Ok(()) };
+    if !matches!(error, Error::WrongState { .. })
+        || ep.ops().state()? != State::Idle
+        || ep.ops().enable().is_err()
+    {
+        return Err(error);
+    }
+    Ok(ep.ops().recv(Receive { buffers, flags, context })?)
+}
+
 const RECV: &str = "fi_recvmsg";
 const RECV_LIMIT: &str = "rx_attr.iov_limit";
 const SEND: &str = "fi_sendmsg";
@@ -56,7 +109,7 @@ unsafe extern "C" fn recv(
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
         let (ep, buffers) = unsafe { (object::<Ep, _>(RECV, ep)?, memory::sink(RECV, buf, len)?) };
-        Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
+        post_receive(ep, Receive { buffers, flags: recv_defaults(ep.rx_flags()), context: number(context) })
     })
 }
 
@@ -72,7 +125,7 @@ unsafe extern "C" fn recvv(
         // SAFETY: as above.
         let (ep, buffers) =
             unsafe { (object::<Ep, _>(RECV, ep)?, memory::sinks(RECV, RECV_LIMIT, iov, count)?) };
-        Ok(ep.ops().recv(Receive { buffers, flags: ep.rx_flags(), context: number(context) })?)
+        post_receive(ep, Receive { buffers, flags: recv_defaults(ep.rx_flags()), context: number(context) })
     })
 }
 
@@ -88,7 +141,7 @@ pub(super) unsafe fn receive(msg: *const fi_msg, flags: u64) -> Result<Receive> 
     unsafe {
         let msg = described(RECV, msg)?;
         let buffers = memory::sinks(RECV, RECV_LIMIT, msg.msg_iov, msg.iov_count)?;
-        Ok(Receive { buffers, flags: OpFlags::from_bits_retain(flags), context: number(msg.context) })
+        Ok(Receive { buffers, flags: given(flags), context: number(msg.context) })
     }
 }
 
@@ -96,14 +149,15 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     status(|| {
         // SAFETY: as above.
         let (ep, receive) = unsafe { (object::<Ep, _>(RECV, ep)?, receive(msg, flags)?) };
-        Ok(ep.ops().recv(receive)?)
+        post_receive(ep, receive)
     })
 }
 
 /// Sends, with the endpoint's own flags.
 #[inline]
 fn post(ep: &Ep, buffers: Buffers, data: Option<u64>, context: *mut c_void) -> Result<()> {
-    Ok(ep.ops().send(Message { buffers, data, flags: ep.tx_flags(), context: number(context) })?)
+    let flags = send_flags(ep.tx_flags() & SEND_DEFAULTS);
+    Ok(ep.ops().send(Message { buffers, data, flags, context: number(context) })?)
 }
 
 unsafe extern "C" fn send(
@@ -160,7 +214,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
             let buffers = memory::sources(SEND, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(SEND, ep)?, msg, buffers)
         };
-        let flags = OpFlags::from_bits_retain(flags);
+        let flags = send_flags(flags);
         let data = flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(msg.data);
         Ok(ep.ops().send(Message { buffers, data, flags, context: number(msg.context) })?)
     })

@@ -8,7 +8,7 @@ use kofi_core::Result;
 use smallvec::SmallVec;
 
 use super::ep::Ep;
-use super::msg::{described, number};
+use super::msg::{LEVELS, described, number, read_flags, write_flags};
 use super::{bytes, memory, object, status};
 use crate::sys::*;
 
@@ -29,6 +29,12 @@ const READ: &str = "fi_readmsg";
 const READ_LIMIT: &str = "rx_attr.iov_limit";
 const WRITE: &str = "fi_writemsg";
 const REMOTE_LIMIT: &str = "tx_attr.rma_iov_limit";
+
+/// The default flags of a write.
+#[inline]
+fn defaults(ep: &Ep) -> OpFlags {
+    write_flags(ep.tx_flags() & (LEVELS | FI_INJECT | FI_COMMIT_COMPLETE))
+}
 
 /// The peer's memory.
 ///
@@ -56,7 +62,8 @@ unsafe extern "C" fn read(
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
         let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(READ, buf, len)?) };
-        let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
+        let receive =
+            Receive { buffers, flags: read_flags(ep.tx_flags() & LEVELS), context: number(context) };
         Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
     })
 }
@@ -76,7 +83,8 @@ unsafe extern "C" fn readv(
         let (ep, buffers) =
             unsafe { (object::<Ep, _>(READ, ep)?, memory::sinks(READ, READ_LIMIT, iov, count)?) };
         let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
-        let receive = Receive { buffers, flags: ep.tx_flags(), context: number(context) };
+        let receive =
+            Receive { buffers, flags: read_flags(ep.tx_flags() & LEVELS), context: number(context) };
         Ok(ep.ops().read(receive, &[remote])?)
     })
 }
@@ -89,7 +97,7 @@ unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64
             let buffers = memory::sinks(READ, READ_LIMIT, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(READ, ep)?, msg, buffers, remote(READ, msg)?)
         };
-        let flags = OpFlags::from_bits_retain(flags);
+        let flags = read_flags(flags);
         Ok(ep.ops().read(Receive { buffers, flags, context: number(msg.context) }, &remote)?)
     })
 }
@@ -107,7 +115,7 @@ unsafe extern "C" fn write(
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
-        let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
+        let message = Message { buffers, data: None, flags: defaults(ep), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })
 }
@@ -126,7 +134,7 @@ unsafe extern "C" fn writev(
         // SAFETY: as above.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::sources(WRITE, iov, count)?) };
         let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
-        let message = Message { buffers, data: None, flags: ep.tx_flags(), context: number(context) };
+        let message = Message { buffers, data: None, flags: defaults(ep), context: number(context) };
         Ok(ep.ops().write(message, &[remote])?)
     })
 }
@@ -139,7 +147,7 @@ unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u6
             let buffers = memory::sources(WRITE, msg.msg_iov, msg.iov_count)?;
             (object::<Ep, _>(WRITE, ep)?, msg, buffers, remote(WRITE, msg)?)
         };
-        let flags = OpFlags::from_bits_retain(flags);
+        let flags = write_flags(flags);
         let data = flags.contains(OpFlags::REMOTE_CQ_DATA).then_some(msg.data);
         Ok(ep.ops().write(Message { buffers, data, flags, context: number(msg.context) }, &remote)?)
     })
@@ -159,7 +167,7 @@ unsafe extern "C" fn writedata(
     status(|| {
         // SAFETY: as above.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
-        let message = Message { buffers, data: Some(data), flags: ep.tx_flags(), context: number(context) };
+        let message = Message { buffers, data: Some(data), flags: defaults(ep), context: number(context) };
         Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
     })
 }

@@ -10,7 +10,7 @@ use kofi_core::Result;
 
 use super::cq::Cq;
 use super::domain::Domain;
-use super::msg::{number, receive};
+use super::msg::{number, receive, recv_defaults};
 use super::name::{get_option, no_option, option_value};
 use super::{Class, Object, absent, ep, free, memory, new_fid, object, place, status};
 use crate::sys::*;
@@ -68,7 +68,7 @@ pub(super) unsafe extern "C" fn srx_ctx(
             // 0 is "no wish".
             wanted.size = if attr.size == 0 { wanted.size } else { attr.size };
             wanted.iov_limit = if attr.iov_limit == 0 { wanted.iov_limit } else { attr.iov_limit };
-            flags = OpFlags::from_bits_retain(attr.op_flags);
+            flags = recv_defaults(attr.op_flags);
         }
         let ops = domain.domain.ops().srx_context(&wanted)?;
         let public = fid_ep {
