@@ -275,7 +275,6 @@ fn info_names_the_hint_that_failed() {
         (&["--caps", "FI_MSG,FI_COLLECTIVE"], "caps"),
         (&["--domain", "nonsense"], "domain_attr.name"),
         (&["--fabric", "nonsense"], "fabric_attr.name"),
-        (&["--max-msg-size", "18446744073709551615"], "ep_attr.max_msg_size"),
         (&["--inject-size", "1000000"], "tx_attr.inject_size"),
         (&["--protocol", "FI_PROTO_UDP"], "ep_attr.protocol"),
         (&["--cq-data-size", "9"], "domain_attr.cq_data_size"),

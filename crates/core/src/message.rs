@@ -359,8 +359,9 @@ impl Domain {
             let (count, limit) = (send.segments, attr.tx_iov_limit);
             return Err(Error::TooManySegments { call, what: "tx_attr.iov_limit", count, limit });
         }
-        if send.len > attr.max_msg_size {
-            let limit = attr.max_msg_size;
+        // The length on the wire counts the header in.
+        let limit = attr.max_msg_size.min(u64::MAX - MAX_LEN as u64);
+        if send.len > limit {
             return Err(Error::TooLong { call, what: "ep_attr.max_msg_size", len: send.len, limit });
         }
         let inject = attr.inject_size as u64;

@@ -129,7 +129,11 @@ impl Offer {
             | Order::SAW
             | Order::RMA_RAR
             | Order::RMA_RAW
-            | Order::RMA_WAW;
+            | Order::RMA_WAW
+            // There are no atomics, and programs ask for all that libfabric's provider lists.
+            | Order::ATOMIC_RAR
+            | Order::ATOMIC_RAW
+            | Order::ATOMIC_WAW;
         let src_addr = Address::from(self.source);
         Ok(Info {
             caps: initiator | target | places,

@@ -141,7 +141,7 @@ fn a_hinted_source_is_what_the_server_sees() {
 fn no_match_says_why() {
     for (hints, field) in [
         (Hints::new().provider("nonesuch"), "prov_name"),
-        (Hints::new().max_msg_size(usize::MAX - 1), "max_msg_size"),
+        (Hints::new().inject_size(usize::MAX), "inject_size"),
         (Hints::new().caps(Caps::MSG | Caps::ATOMIC), "caps"),
         (Hints::new().endpoint_type(EpType::Dgram), "type"),
         (Hints::new().domain("nonesuch0"), "domain"),

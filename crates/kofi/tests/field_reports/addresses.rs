@@ -116,7 +116,7 @@ fn ask() {
     let tcp = || Hints::new().provider("tcp");
     let hints = match role.as_str() {
         "unknown provider" => Hints::new().provider("no-such-provider"),
-        "enormous messages" => tcp().max_msg_size(usize::MAX - 1),
+        "enormous injections" => tcp().inject_size(usize::MAX),
         "verbs" => Hints::new().provider("verbs"),
         "remote" => tcp().caps(Caps::MSG | Caps::REMOTE_COMM),
         "anything" => Hints::new(),
@@ -158,7 +158,7 @@ fn bug_20_no_match() {
     let none = format!("error {}", Errno::ENODATA.raw());
     // (a), (b), (f)
     assert_eq!(ask("unknown provider", ""), none);
-    assert_eq!(ask("enormous messages", ""), none);
+    assert_eq!(ask("enormous injections", ""), none);
     if !std::path::Path::new("/sys/class/infiniband").exists() {
         assert_eq!(ask("verbs", ""), none);
     }

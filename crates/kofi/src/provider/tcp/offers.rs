@@ -6,15 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use if_addrs::{IfAddr, Interface};
 use kofi_core::memory;
 use kofi_core::offer::{self, Offer, format_matches};
-use kofi_core::wire::header;
 use kofi_core::{Error, Hints, Info, Progress, Result};
 
 use super::{environment, socket};
 use crate::getinfo::Query;
 
 pub(super) const IOV_LIMIT: usize = 4;
-/// The length on the wire counts the header in.
-const MAX_MSG_SIZE: usize = usize::MAX - header::MAX_LEN;
+/// As libfabric's provider says it, since programs hand its numbers back as hints.
+const MAX_MSG_SIZE: usize = usize::MAX;
 
 /// Addresses of interfaces that are up, those that others can reach first.
 fn interfaces() -> Result<Vec<Interface>> {
