@@ -10,6 +10,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=libfabric.map");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfabric.so.1");
+    // Threads of ours (progress, KOFI_LIVE) may still run when a program unloads it.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     // lld and gold take it beside the script that rustc itself writes, GNU ld does not; lld is the default.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", map.display());
 }

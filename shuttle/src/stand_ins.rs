@@ -3,7 +3,7 @@
 
 pub(crate) mod sync {
     pub(crate) use crate::kernel::fd::{AsFd, BorrowedFd, OwnedFd};
-    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak, atomic};
+    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak, atomic};
 }
 
 pub(crate) mod clock {

@@ -40,8 +40,7 @@ impl<T> Broken for *const T {
 /// unwound through, and a program that uses a broken library should still be able to say so.
 #[inline]
 pub fn boundary<T: Broken>(body: impl FnOnce() -> T) -> T {
-    // The caller gets an error for an object that the panic may have left half done; objects know that of
-    // themselves (a poisoned lock).
+    // What the panic has left half done is locked, and its lock poisoned: later calls of it come here, too.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(T::BROKEN)
 }
 

@@ -2,7 +2,9 @@
 //! Waiting: how a reader of a queue sleeps until there is something to read, while all that feeds
 //! the queue goes on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::thread::panicking;
 use std::time::Duration;
 
 use kofi_core::attr::WaitObj;
@@ -18,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::clock::now;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, AsFd, BorrowedFd, Mutex, MutexGuard, OwnedFd, PoisonError, Weak};
+use crate::sync::{Arc, AsFd, BorrowedFd, Mutex, MutexGuard, OwnedFd, Weak};
 
 /// Something that feeds queues and needs to be driven: a domain, a passive endpoint.
 pub(crate) trait Source: Send + Sync {
@@ -76,10 +78,27 @@ impl Alarm {
     }
 }
 
-/// Locks, also after a panic of another thread: what a panic leaves is whole, since no machine call
-/// is half done to the next one.
+/// Locks. A panic leaves half done what is locked at that moment: calls of it panic from then on, too, instead of
+/// going on with it. Only what is dropped while a panic unwinds does, since another one would end the process.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    match mutex.lock() {
+        Ok(guard) => guard,
+        Err(poisoned) if panicking() => poisoned.into_inner(),
+        Err(_) => broken(),
+    }
+}
+
+/// The end of a call of an object that a panic has left half done.
+#[cold]
+pub(crate) fn broken() -> ! {
+    panic!(
+        "a panic, which is a bug of kofi, has broken this object before; report that one, and open another object"
+    )
+}
+
+/// Closes what is dropped; if it is broken, it was not to be closed.
+pub(crate) fn close_dropped(close: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(close));
 }
 
 /// An error of the operating system, in our terms.
@@ -157,7 +176,9 @@ struct Polled {
     /// The queue's own, or that of its wait set.
     gathered: Arc<Gathered>,
     bell: Bell,
-    /// Somebody wants to be woken by the bell.
+    /// Somebody wants to be woken by the bell. So it is at first: who polls without `fi_trywait` learns of the first
+    /// entry, also if that was there before the descriptor was asked for, and finds the descriptor readable until
+    /// somebody calls it. Programs for libfabric have come to rely on that.
     armed: AtomicBool,
 }
 
@@ -243,7 +264,7 @@ impl Waiter {
             Some(gathered) => {
                 let bell = Bell::new(call)?;
                 gathered.add(call, &bell)?;
-                Some(Polled { gathered, bell, armed: AtomicBool::new(false) })
+                Some(Polled { gathered, bell, armed: AtomicBool::new(true) })
             }
             None => {
                 if !matches!(kind, WaitObj::None | WaitObj::Yield) {

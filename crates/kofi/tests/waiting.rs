@@ -343,3 +343,25 @@ fn an_event_without_room_stays() {
     assert_eq!(entry(eq.sread_checked(PATIENCE, room(5)).unwrap()), 5);
     empty(eq.sread_checked(Duration::ZERO, room(9)));
 }
+
+/// Programs for libfabric poll descriptors without `fi_trywait`.
+#[test]
+fn a_descriptor_tells_of_the_first_entry_without_try_wait() {
+    let pair = pair();
+    for asked_before in [true, false] {
+        let attr = EqAttr { flags: OpFlags::WRITE, wait_obj: WaitObj::Fd, ..EqAttr::default() };
+        let eq = pair.server.fabric.event_queue(attr).unwrap();
+        if asked_before {
+            assert!(!poll(eq.fd().unwrap(), Some(Duration::ZERO)));
+        }
+        eq.write(Fid(7), 1, b"event", OpFlags::empty()).unwrap();
+        assert!(poll(eq.fd().unwrap(), Some(Duration::ZERO)));
+        eq.read().unwrap();
+        // Then the descriptor is as the manual has it.
+        eq.try_wait().unwrap();
+        assert!(!poll(eq.fd().unwrap(), Some(Duration::ZERO)));
+        eq.write(Fid(7), 1, b"event", OpFlags::empty()).unwrap();
+        assert!(poll(eq.fd().unwrap(), Some(Duration::ZERO)));
+        eq.read().unwrap();
+    }
+}

@@ -8,6 +8,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 use common::{clean, have, library, run, symbols, text};
 
@@ -77,4 +78,14 @@ fn leaves_the_process_alone() {
     let names = needed.iter().map(|symbol| symbol.split('@').next().unwrap());
     let found: Vec<_> = names.filter(|name| forbidden.contains(name)).collect();
     assert!(found.is_empty(), "{found:?}");
+}
+
+/// Threads of ours may outlive a program's dlclose(3).
+#[test]
+fn stays_in_memory() {
+    if !have("readelf", "binutils") {
+        return;
+    }
+    let output = Command::new("readelf").args(["--dynamic", "--wide"]).arg(library()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("NODELETE"));
 }

@@ -11,7 +11,7 @@ use kofi_core::{CntrId, Counter, Errno, Error, Result};
 
 use super::domain::Shared;
 use crate::provider::CounterOps;
-use crate::wait::{Source, Waiter, lock};
+use crate::wait::{Source, Waiter, close_dropped, lock};
 use crate::wait_set::{Member, WaitSet};
 
 pub(super) struct CntrShared {
@@ -147,6 +147,6 @@ impl Member for CntrShared {
 impl Drop for TcpCounter {
     fn drop(&mut self) {
         // Endpoints hold the counters that they are bound to: it is in use by none.
-        let _ = self.close();
+        close_dropped(|| drop(self.close()));
     }
 }

@@ -6,7 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::panicking;
 use std::time::Duration;
 
 use kofi_core::attr::{CqAttr, WaitCond, WaitObj};
@@ -46,7 +47,7 @@ use crate::provider::{
     CompletionQueueOps, CounterOps, DomainOps, EndpointOps, MemoryRegionOps, Refused, Region,
     SharedReceiveOps,
 };
-use crate::wait::{Alarm, Source, Waiter, lock, system, timespec};
+use crate::wait::{Alarm, Source, Waiter, broken, close_dropped, system, timespec};
 use crate::wait_set::{Member, WaitSet};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -350,7 +351,23 @@ impl DomainOps for TcpDomain {
 
 impl Shared {
     pub(super) fn lock(&self) -> Locked<'_> {
-        Locked::new(lock(&self.state))
+        let whole = self.whole();
+        Locked::new(whole.unwrap_or_else(|half_done| if panicking() { half_done } else { broken() }))
+    }
+
+    /// Locks what no panic has left half done.
+    ///
+    /// # Errors
+    /// What is left of it: no connection, and no memory that one could still reach.
+    fn whole(&self) -> Result<MutexGuard<'_, State>, MutexGuard<'_, State>> {
+        self.state.lock().map_err(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.connections.clear();
+            state.lingering.clear();
+            state.memory.clear();
+            state.regions.clear();
+            state
+        })
     }
 
     /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
@@ -378,7 +395,14 @@ impl Shared {
 
 impl Source for Shared {
     fn drive(&self) -> bool {
-        self.lock().progress(&self.epoll)
+        match self.whole() {
+            Ok(state) => Locked::new(state).progress(&self.epoll),
+            // Others use the same event queue. Who uses this domain is told by what it calls next.
+            Err(_) => {
+                look(&self.epoll, &mut [MaybeUninit::uninit(); EVENTS]);
+                false
+            }
+        }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -386,7 +410,7 @@ impl Source for Shared {
     }
 
     fn rest(&self) {
-        let mut state = self.lock();
+        let Ok(mut state) = self.whole() else { return };
         state.resting += 1;
         state.watch_all();
         if !state.ready.is_empty() {
@@ -396,11 +420,13 @@ impl Source for Shared {
     }
 
     fn rise(&self) {
-        self.lock().resting -= 1;
+        if let Ok(mut state) = self.whole() {
+            state.resting -= 1;
+        }
     }
 
     fn expose(&self) {
-        let mut state = self.lock();
+        let Ok(mut state) = self.whole() else { return };
         state.exposed = true;
         state.watch_all();
     }
@@ -446,6 +472,12 @@ impl Inspect for Shared {
     }
 }
 
+/// What has happened, without waiting.
+fn look<'a>(epoll: &OwnedFd, events: &'a mut [MaybeUninit<epoll::Event>; EVENTS]) -> &'a [epoll::Event] {
+    let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    epoll::wait(epoll, events, Some(&zero)).map_or(&[], |(events, _)| events)
+}
+
 impl State {
     /// Does what can be done without waiting. `true`: there is more.
     fn progress(&mut self, epoll: &OwnedFd) -> bool {
@@ -454,11 +486,7 @@ impl State {
             self.machine.expire(now());
         }
         let mut events = [MaybeUninit::uninit(); EVENTS];
-        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let events: &[epoll::Event] = match epoll::wait(epoll, &mut events, Some(&zero)) {
-            Ok((events, _)) => events,
-            Err(_) => &[],
-        };
+        let events = look(epoll, &mut events);
         let (mut others, mut alarmed) = (false, false);
         for event in events {
             let ep = match event.data.u64() {
@@ -1351,7 +1379,7 @@ impl State {
     }
 
     /// Wakes who sleeps: something can go on without an event.
-    fn kick(&self) {
+    pub(super) fn kick(&self) {
         // Full means that it is readable already.
         let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
     }
@@ -1591,7 +1619,7 @@ impl CompletionQueueOps for TcpCompletionQueue {
 impl Drop for TcpCompletionQueue {
     fn drop(&mut self) {
         // Endpoints hold the queues that they are bound to: it is in use by none.
-        let _ = self.close();
+        close_dropped(|| drop(self.close()));
     }
 }
 

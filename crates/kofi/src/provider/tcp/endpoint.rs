@@ -24,7 +24,7 @@ use crate::notice::What;
 use crate::provider::{
     CompletionQueueOps, CounterOps, EndpointOps, Message, Receive, Refused, SharedReceiveOps,
 };
-use crate::wait::{Source, lock};
+use crate::wait::{Source, close_dropped, lock};
 
 pub(super) struct TcpEndpoint {
     domain: Arc<Shared>,
@@ -419,7 +419,7 @@ pub(super) fn to_post(receive: Receive) -> Result<(PostReceive, Buffers), Refuse
 
 impl Drop for TcpEndpoint {
     fn drop(&mut self) {
-        self.close();
+        close_dropped(|| self.close());
     }
 }
 

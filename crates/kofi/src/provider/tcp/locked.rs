@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
+use std::thread::panicking;
 
 use super::domain::State;
 use crate::notice::Notice;
@@ -39,6 +40,10 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        if panicking() {
+            // Nobody else would tell those who sleep.
+            self.state.kick();
+        }
         if !self.state.notices.is_empty() {
             self.notices.0 = std::mem::take(&mut self.state.notices);
         }

@@ -11,7 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::domain::{Shared, State};
 use crate::buffer::Buffers;
 use crate::provider::{MemoryRegionOps, Refused, Region};
-use crate::wait::system;
+use crate::wait::{close_dropped, system};
 
 pub(super) struct TcpMemoryRegion {
     domain: Arc<Shared>,
@@ -125,6 +125,6 @@ impl MemoryRegionOps for TcpMemoryRegion {
 
 impl Drop for TcpMemoryRegion {
     fn drop(&mut self) {
-        self.close();
+        close_dropped(|| drop(self.close()));
     }
 }

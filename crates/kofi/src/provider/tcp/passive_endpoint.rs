@@ -26,7 +26,7 @@ use crate::live::{self, Inspect, Report, patiently};
 use crate::notice::{self, Hold, Subject, What};
 use crate::progress::ProgressThread;
 use crate::provider::PassiveEndpointOps;
-use crate::wait::{Alarm, Source, lock, system};
+use crate::wait::{Alarm, Source, close_dropped, lock, system};
 
 /// Connections accepted at a time, before others get their turn.
 const ACCEPT_BUDGET: usize = 64;
@@ -237,7 +237,7 @@ impl PassiveEndpointOps for TcpPassiveEndpoint {
 
 impl Drop for TcpPassiveEndpoint {
     fn drop(&mut self) {
-        self.close();
+        close_dropped(|| self.close());
     }
 }
 

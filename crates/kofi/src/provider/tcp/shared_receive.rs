@@ -10,7 +10,7 @@ use kofi_core::{Error, Result, SrxAttr, SrxId};
 use super::domain::{Progress, Shared, TcpCompletionQueue};
 use super::endpoint::to_post;
 use crate::provider::{CompletionQueueOps, Receive, Refused, SharedReceiveOps};
-use crate::wait::lock;
+use crate::wait::{close_dropped, lock};
 
 pub(super) struct TcpSharedReceive {
     domain: Arc<Shared>,
@@ -100,6 +100,6 @@ impl SharedReceiveOps for TcpSharedReceive {
 impl Drop for TcpSharedReceive {
     fn drop(&mut self) {
         // Endpoints hold the context that they are bound to: it is in use by none.
-        let _ = self.close();
+        close_dropped(|| drop(self.close()));
     }
 }
