@@ -169,7 +169,8 @@ unsafe fn query(
     let (node, service) = unsafe { (heap::read_text(node), heap::read_text(service)) };
     // SAFETY: the caller's word.
     let (wide, hints) = unsafe {
-        let wide = hints.as_ref().map(|hints| info::Wide::read(hints, layout));
+        // Not by a reference: older programs' infos are shorter than ours.
+        let wide = (!hints.is_null()).then(|| info::Wide::read(hints, layout));
         (wide, hints::read(version, hints, layout)?)
     };
     let domain_attr = wide.as_ref().and_then(|wide| wide.domain_attr);

@@ -18,7 +18,10 @@ macro_rules! plain {
     )*};
 }
 
-plain! { fi_info fi_fabric_attr fi_domain_attr fi_ep_attr fi_tx_attr fi_rx_attr fi_param }
+plain! {
+    fi_info fi_fabric_attr fi_domain_attr fi_ep_attr fi_tx_attr fi_rx_attr fi_param
+    fi_cq_attr fi_mr_attr fi_cntr_attr fi_cq_err_entry
+}
 
 /// The first `size` bytes of a structure, the rest zero: what an older program gives.
 ///

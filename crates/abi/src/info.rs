@@ -253,6 +253,8 @@ pub fn write(info: &Info) -> Option<NonNull<fi_info>> {
     let blocks = Blocks::new();
     let address = |address: &Option<Address>| address.as_ref().map(address::bytes).unwrap_or_default();
     let (src_addr, dest_addr) = (address(&info.src_addr), address(&info.dest_addr));
+    // The entry of a provider (`FI_PROV_ATTR_ONLY`) has no names.
+    let name = |name: &str| if name.is_empty() { ptr::null_mut() } else { blocks.text(name) };
     let prov_name = match fabric_attr.prov_name == kofi_core::offer::NAME {
         true => face().provider,
         false => &fabric_attr.prov_name,
@@ -297,7 +299,7 @@ pub fn write(info: &Info) -> Option<NonNull<fi_info>> {
     });
     let domain_attr = blocks.value(fi_domain_attr {
         domain: ptr::null_mut(),
-        name: blocks.text(&domain_attr.name),
+        name: name(&domain_attr.name),
         threading: domain_attr.threading.raw(),
         control_progress: domain_attr.control_progress.raw(),
         data_progress: domain_attr.data_progress.raw(),
@@ -331,7 +333,7 @@ pub fn write(info: &Info) -> Option<NonNull<fi_info>> {
     });
     let fabric_attr = blocks.value(fi_fabric_attr {
         fabric: ptr::null_mut(),
-        name: blocks.text(&fabric_attr.name),
+        name: name(&fabric_attr.name),
         prov_name: blocks.text(prov_name),
         prov_version: fabric_attr.prov_version.raw(),
         api_version: fabric_attr.api_version.raw(),
@@ -396,19 +398,21 @@ unsafe fn free_parts(info: &fi_info) {
         heap::free(info.dest_addr);
         heap::free(info.tx_attr);
         heap::free(info.rx_attr);
-        if let Some(attr) = info.ep_attr.as_ref() {
-            heap::free(attr.auth_key);
-            heap::free(attr);
+        // By the pointers that C has: no reference is left to what is freed.
+        let (ep_attr, domain_attr, fabric_attr) = (info.ep_attr, info.domain_attr, info.fabric_attr);
+        if !ep_attr.is_null() {
+            heap::free((*ep_attr).auth_key);
+            heap::free(ep_attr);
         }
-        if let Some(attr) = info.domain_attr.as_ref() {
-            heap::free(attr.auth_key);
-            heap::free(attr.name);
-            heap::free(attr);
+        if !domain_attr.is_null() {
+            heap::free((*domain_attr).auth_key);
+            heap::free((*domain_attr).name);
+            heap::free(domain_attr);
         }
-        if let Some(attr) = info.fabric_attr.as_ref() {
-            heap::free(attr.name);
-            heap::free(attr.prov_name);
-            heap::free(attr);
+        if !fabric_attr.is_null() {
+            heap::free((*fabric_attr).name);
+            heap::free((*fabric_attr).prov_name);
+            heap::free(fabric_attr);
         }
         if let Some(close) = info.nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()?.close) {
             close(info.nic.cast());

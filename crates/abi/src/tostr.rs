@@ -6,6 +6,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::{self, Display};
+use core::mem::offset_of;
 use std::sync::Mutex;
 
 use kofi_core::{AddrFormat, AvType, Caps, EpType, Mode, Order, Progress, Protocol, Threading};
@@ -100,11 +101,14 @@ unsafe fn text(data: *const c_void, kind: fi_type) -> String {
             FI_TYPE_CQ_FORMAT => name(names::fi_cq_format, number()),
             FI_TYPE_LOG_LEVEL => LEVELS.get(number() as usize).unwrap_or(&"Unknown").to_string(),
             FI_TYPE_LOG_SUBSYS => SUBSYSTEMS.get(number() as usize).unwrap_or(&"Unknown").to_string(),
+            // Of these, the beginning that all programs have that can ask for it: no more is printed.
             FI_TYPE_AV_ATTR => av_attr(&data.cast::<fi_av_attr>().read()),
-            FI_TYPE_CQ_ATTR => cq_attr(&data.cast::<fi_cq_attr>().read()),
-            FI_TYPE_MR_ATTR => mr_attr(&data.cast::<fi_mr_attr>().read()),
-            FI_TYPE_CNTR_ATTR => cntr_attr(&data.cast::<fi_cntr_attr>().read()),
-            FI_TYPE_CQ_ERR_ENTRY => cq_err_entry(&data.cast::<fi_cq_err_entry>().read()),
+            FI_TYPE_CQ_ATTR => cq_attr(&heap::head(data.cast(), offset_of!(fi_cq_attr, xpu_ctx))),
+            FI_TYPE_MR_ATTR => mr_attr(&heap::head(data.cast(), offset_of!(fi_mr_attr, device))),
+            FI_TYPE_CNTR_ATTR => cntr_attr(&heap::head(data.cast(), offset_of!(fi_cntr_attr, xpu_ctx))),
+            FI_TYPE_CQ_ERR_ENTRY => {
+                cq_err_entry(&heap::head(data.cast(), offset_of!(fi_cq_err_entry, src_addr)))
+            }
             FI_TYPE_CQ_WAIT_COND => name(names::fi_cq_wait_cond, number()),
             FI_TYPE_WAIT_OBJ => name(names::fi_wait_obj, number()),
             _ => "Unknown type".into(),
@@ -197,7 +201,8 @@ unsafe fn fi_info(info: *const fi_info) -> String {
             "src_addr" address(all.src_addr, all.src_addrlen),
             "dest_addr" address(all.dest_addr, all.dest_addrlen),
         };
-        text.push_str(&fid_text("    handle: ", all.handle));
+        // Its address only: what it was may be gone, of an info that was accepted.
+        text.push_str(&format!("    handle: {}\n", Pointer(all.handle)));
         let missing = |name: &str| format!("{name}: (null)\n");
         let attr = |attr: Option<String>, name| indented(&attr.unwrap_or_else(|| missing(name)));
         text.push_str(&attr(wide.tx_attr.map(|attr| info::tx_attr(attr).to_string()), "fi_tx_attr"));
@@ -219,7 +224,7 @@ unsafe fn fid_text(label: &str, fid: *const fid) -> String {
     let own = unsafe {
         fid.as_ref()
             .and_then(|fid| fid.ops.as_ref())
-            .and_then(|ops| (ops.size > core::mem::offset_of!(fi_ops, tostr)).then_some(ops.tostr).flatten())
+            .and_then(|ops| (ops.size > offset_of!(fi_ops, tostr)).then_some(ops.tostr).flatten())
     };
     let Some(own) = own else { return format!("{label}{}\n", Pointer(fid)) };
     let mut text = vec![0u8; STATIC_SIZE];
@@ -287,7 +292,6 @@ fn cq_attr(attr: &fi_cq_attr) -> String {
         "wait_obj" name(names::fi_wait_obj, attr.wait_obj),
         "signaling_vector" attr.signaling_vector,
         "wait_cond" name(names::fi_cq_wait_cond, attr.wait_cond),
-        "xpu_ctx" Pointer(attr.xpu_ctx),
     }
 }
 
@@ -309,7 +313,6 @@ fn cntr_attr(attr: &fi_cntr_attr) -> String {
         "events" name(names::fi_cntr_events, attr.events),
         "wait_obj" name(names::fi_wait_obj, attr.wait_obj),
         "flags" format_args!("{:#x}", attr.flags),
-        "xpu_ctx" Pointer(attr.xpu_ctx),
     }
 }
 

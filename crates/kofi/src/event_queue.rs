@@ -315,10 +315,10 @@ impl EventQueue {
     }
 
     /// The descriptor to poll for reading after [`try_wait`](Self::try_wait), of a queue that was
-    /// opened with `WaitObj::Fd` or `PollFd`.
+    /// opened with `WaitObj::Fd` or `PollFd`, or with `Unspec`: then it is made when this is asked for the first time.
     ///
     /// # Errors
-    /// -FI_ENOSYS for other queues.
+    /// -FI_ENOSYS for other queues; what the system says when it has no descriptor left.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.0.waiter.fd("fi_control(FI_GETWAIT)")
     }

@@ -182,6 +182,14 @@ struct Polled {
     armed: AtomicBool,
 }
 
+impl Polled {
+    fn new(call: &'static str, gathered: Arc<Gathered>) -> Result<Self> {
+        let bell = Bell::new(call)?;
+        gathered.add(call, &bell)?;
+        Ok(Self { gathered, bell, armed: AtomicBool::new(true) })
+    }
+}
+
 impl Drop for Polled {
     fn drop(&mut self) {
         // Closing does not take it out while a forked child has it open, too.
@@ -220,7 +228,8 @@ const SHORT_SLEEP: u32 = 4;
 /// The waiting side of a queue.
 pub(crate) struct Waiter {
     kind: WaitObj,
-    polled: Option<Polled>,
+    /// With `WaitObj::Unspec` from the first [`fd`](Waiter::fd) on: who never asks pays nothing.
+    polled: OnceLock<Polled>,
     sleepers: Mutex<Sleepers>,
     /// How many are asleep.
     sleeping: AtomicUsize,
@@ -261,17 +270,13 @@ impl Waiter {
         };
         let mut sleepers = Sleepers::default();
         let polled = match gathered {
-            Some(gathered) => {
-                let bell = Bell::new(call)?;
-                gathered.add(call, &bell)?;
-                Some(Polled { gathered, bell, armed: AtomicBool::new(true) })
-            }
+            Some(gathered) => OnceLock::from(Polled::new(call, gathered)?),
             None => {
                 if !matches!(kind, WaitObj::None | WaitObj::Yield) {
                     // Who has opened the queue can wait on it, however few descriptors are left.
                     sleepers.spare.push(Arc::new(Bell::new(call)?));
                 }
-                None
+                OnceLock::new()
             }
         };
         Ok(Self {
@@ -294,7 +299,7 @@ impl Waiter {
         if sources.iter().any(|known| known.as_ptr().addr() == Arc::as_ptr(source).addr()) {
             return Ok(());
         }
-        if let Some(polled) = &self.polled {
+        if let Some(polled) = self.polled.get() {
             source.expose();
             polled.gathered.add(call, source.fd())?;
         }
@@ -316,13 +321,13 @@ impl Waiter {
 
     /// Somebody sleeps or polls, and wants to be woken.
     pub(crate) fn is_armed(&self) -> bool {
-        let armed = self.polled.as_ref().is_some_and(|polled| polled.armed.load(Ordering::SeqCst));
+        let armed = self.polled.get().is_some_and(|polled| polled.armed.load(Ordering::SeqCst));
         armed || self.sleeping.load(Ordering::SeqCst) > 0
     }
 
     /// Wakes who waits, if somebody does. Called after something was put into the queue.
     pub(crate) fn notify(&self) {
-        if let Some(polled) = &self.polled
+        if let Some(polled) = self.polled.get()
             && polled.armed.swap(false, Ordering::SeqCst)
         {
             polled.bell.ring();
@@ -472,7 +477,7 @@ impl Waiter {
 
     /// Somebody polls the descriptor already.
     pub(crate) fn poll(&self) {
-        if let Some(polled) = &self.polled {
+        if let Some(polled) = self.polled.get() {
             polled.armed.store(true, Ordering::SeqCst);
         }
     }
@@ -484,7 +489,7 @@ impl Waiter {
         if !is_empty() || self.signaled.swap(false, Ordering::SeqCst) {
             return false;
         }
-        let Some(polled) = &self.polled else { return true };
+        let Some(polled) = self.polled.get() else { return true };
         polled.bell.silence();
         polled.armed.store(true, Ordering::SeqCst);
         if is_empty() {
@@ -496,10 +501,26 @@ impl Waiter {
 
     /// The descriptor to poll after [`try_wait`](Self::try_wait).
     pub(crate) fn fd(&self, call: &'static str) -> Result<BorrowedFd<'_>> {
-        match &self.polled {
+        match self.polled.get() {
             Some(polled) if self.kind != WaitObj::Set => Ok(polled.gathered.as_fd()),
+            None if self.kind == WaitObj::Unspec => Ok(self.chosen(call)?.gathered.as_fd()),
             _ => Err(Error::Unsupported(call)),
         }
+    }
+
+    /// The choice for a queue whose application has left it open.
+    fn chosen(&self, call: &'static str) -> Result<&Polled> {
+        // A source that is added meanwhile finds it, or is found.
+        let sources = lock(&self.sources);
+        if let Some(polled) = self.polled.get() {
+            return Ok(polled);
+        }
+        let polled = Polled::new(call, Arc::new(Gathered::new(call)?))?;
+        for source in sources.iter().filter_map(Weak::upgrade) {
+            source.expose();
+            polled.gathered.add(call, source.fd())?;
+        }
+        Ok(self.polled.get_or_init(|| polled))
     }
 }
 

@@ -151,10 +151,10 @@ fn readers_that_spin_share_a_queue() {
 }
 
 #[test]
-fn only_descriptors_have_descriptors() {
+fn descriptors_are_for_those_who_ask_or_leave_the_choice() {
     for kind in KINDS {
         let pair = pair_with(kind);
-        let has = matches!(kind, WaitObj::Fd | WaitObj::PollFd);
+        let has = matches!(kind, WaitObj::Fd | WaitObj::PollFd | WaitObj::Unspec);
         assert_eq!(pair.server.eq.fd().is_ok(), has, "{kind:?}");
         assert_eq!(pair.server.cq.fd().is_ok(), has, "{kind:?}");
         let _connected = pair.connect();

@@ -125,6 +125,18 @@ static void texts(void)
 	EXPECT(!strcmp(fi_strerror(ENOENT), strerror(ENOENT)), "fi_strerror(ENOENT): %s", fi_strerror(ENOENT));
 	for (int e = 0; e < 300; e++)
 		EXPECT(fi_strerror(e) && *fi_strerror(e), "fi_strerror(%d)", e);
+	if (!t_stock()) {
+		/* of a request that was accepted, nothing is left that a handle could lead to */
+		info->handle = (struct fid *)(uintptr_t)16;
+		EXPECT(strstr(fi_tostr(info, FI_TYPE_INFO), "handle: 0x10\n"), "fi_tostr of a handle that is used up");
+		info->handle = NULL;
+	}
+	fi_freeinfo(info);
+
+	t_step("FI_PROV_ATTR_ONLY");
+	OK(fi_getinfo(T_API, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &info));
+	for (struct fi_info *i = info; i; i = i->next)
+		EXPECT(i->fabric_attr->prov_name && !i->fabric_attr->name && !(i->domain_attr && i->domain_attr->name), "names of %s", i->fabric_attr->prov_name);
 	fi_freeinfo(info);
 }
 

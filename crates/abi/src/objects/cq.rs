@@ -79,8 +79,8 @@ pub(super) unsafe extern "C" fn cq_open(
     status(|| {
         // SAFETY: the caller's object and place.
         let (domain, place) = unsafe { (object::<Domain, _>(CALL, domain)?, place(CALL, cq)?) };
-        let mut wanted = CqAttr { wait_obj: kofi::WaitObj::None, ..CqAttr::default() };
-        let (mut set, mut wait_obj, mut format) = (None, FI_WAIT_NONE, FI_CQ_FORMAT_UNSPEC);
+        let mut wanted = CqAttr { wait_obj: kofi::WaitObj::Unspec, ..CqAttr::default() };
+        let (mut set, mut wait_obj, mut format) = (None, FI_WAIT_UNSPEC, FI_CQ_FORMAT_UNSPEC);
         if !attr.is_null() {
             // SAFETY: the caller's attributes, of which only the fields of all versions are read.
             let (size, flags, found, wait, cond, wait_set) = unsafe {

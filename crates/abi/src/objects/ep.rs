@@ -281,8 +281,11 @@ impl Ep {
 }
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
-    // SAFETY: the caller's object.
-    status(|| unsafe { object::<Ep, _>("fi_cancel", fid) }?.ops.cancel(context.expose_provenance() as u64))
+    super::cancel(|| {
+        // SAFETY: the caller's object.
+        let ep = unsafe { object::<Ep, _>("fi_cancel", fid)? };
+        ep.ops.cancel(context.expose_provenance() as u64)
+    })
 }
 
 unsafe extern "C" fn getopt(

@@ -86,14 +86,15 @@ pub(super) unsafe extern "C" fn eq_open(
         // SAFETY: the caller's object, its attributes or null, and its place.
         let (fabric, attr, place) =
             unsafe { (object::<FabricClass, _>(CALL, fabric)?, attr.as_ref(), place(CALL, eq)?) };
-        let mut wanted = EqAttr::default();
+        // fi_eq(3) wants FI_WRITE of queues that are written to; stock does not, and programs rely on it.
+        let mut wanted = EqAttr { flags: OpFlags::WRITE, ..EqAttr::default() };
         let (mut set, mut wait_obj) = (None, FI_WAIT_UNSPEC);
         if let Some(attr) = attr {
             wait_obj = attr.wait_obj;
             // SAFETY: the caller's wait set, if it is to be looked at.
             (wanted.wait_obj, set) = unsafe { wait::wanted(CALL, wait_obj, attr.wait_set)? };
             wanted.size = attr.size;
-            wanted.flags = OpFlags::from_bits_retain(attr.flags);
+            wanted.flags |= OpFlags::from_bits_retain(attr.flags);
             wanted.signaling_vector = attr.signaling_vector;
         }
         let shared = fabric.0.clone();

@@ -250,6 +250,14 @@ fn status<A: Answer>(body: impl FnOnce() -> Result<()>) -> A {
     count(|| body().map(|()| 0))
 }
 
+/// Runs fi_cancel. For C programs it is 0 also where there was nothing to cancel, as with stock's tcp.
+fn cancel(body: impl FnOnce() -> Result<()>) -> isize {
+    status(|| match body() {
+        Err(Error::NoSuchOperation { .. }) => Ok(()),
+        other => other,
+    })
+}
+
 /// Runs a call: a number or its error.
 #[inline]
 fn count<A: Answer>(body: impl FnOnce() -> Result<usize>) -> A {

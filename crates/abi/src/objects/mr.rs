@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-//! The memory region (`fi_mr(3)`).
+//! The memory region (`fi_mr(3)`). An offset, which is reserved, is not looked at, as with stock.
 
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -31,11 +31,15 @@ pub(super) static OPS: fi_ops_mr = fi_ops_mr { size: size_of::<fi_ops_mr>(), reg
 /// What all ways to register have in common.
 struct Wanted {
     access: u64,
-    offset: u64,
     requested_key: u64,
     flags: u64,
     context: *mut c_void,
 }
+
+/// The rights that a region gives.
+const ACCESS: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+/// What memory of the host can be, and what can be told of it to counters: regions of ours are all the same.
+const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_HOST_ALLOC;
 
 const CALL: &str = "fi_mr_reg";
 const LIMIT: &str = "domain_attr.mr_iov_limit";
@@ -45,15 +49,13 @@ const LIMIT: &str = "domain_attr.mr_iov_limit";
 unsafe fn register(fid: *mut fid, mr: *mut *mut fid_mr, iov: &[iovec], wanted: &Wanted) -> Result<()> {
     // SAFETY: see above.
     let (domain, place) = unsafe { (object::<Domain, _>(CALL, fid)?, place(CALL, mr)?) };
-    if wanted.offset != 0 {
-        return Err(Error::Invalid { call: CALL, problem: "offset is reserved; pass 0" });
-    }
-    if wanted.flags != 0 {
-        return Err(Error::BadFlags { call: CALL, found: wanted.flags, allowed: 0 });
+    if wanted.flags & !FLAGS != 0 {
+        return Err(Error::BadFlags { call: CALL, found: wanted.flags, allowed: FLAGS });
     }
     // SAFETY: see above.
     let buffers = unsafe { memory::region(CALL, iov)? };
-    let access = OpFlags::from_bits_retain(wanted.access);
+    // Programs pass more than rights, FI_RMA for one. Stock's providers look at the rights only.
+    let access = OpFlags::from_bits_retain(wanted.access & ACCESS);
     let region = Region { buffers, access, requested_key: wanted.requested_key };
     let ops = domain.domain.ops().mr_reg(region)?;
     let key = ops.key();
@@ -70,14 +72,14 @@ unsafe extern "C" fn reg(
     buf: *const c_void,
     len: usize,
     access: u64,
-    offset: u64,
+    _offset: u64,
     requested_key: u64,
     flags: u64,
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
     status(|| {
-        let wanted = Wanted { access, offset, requested_key, flags, context };
+        let wanted = Wanted { access, requested_key, flags, context };
         let iov = iovec { iov_base: buf.cast_mut(), iov_len: len };
         // SAFETY: the caller's object, place and memory.
         unsafe { register(fid, mr, &[iov], &wanted) }
@@ -89,14 +91,14 @@ unsafe extern "C" fn regv(
     iov: *const iovec,
     count: usize,
     access: u64,
-    offset: u64,
+    _offset: u64,
     requested_key: u64,
     flags: u64,
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
     status(|| {
-        let wanted = Wanted { access, offset, requested_key, flags, context };
+        let wanted = Wanted { access, requested_key, flags, context };
         // SAFETY: as above.
         unsafe {
             let iov = memory::list(CALL, LIMIT, iov, count)?;
@@ -120,15 +122,14 @@ unsafe extern "C" fn regattr(
             let attr = &raw const *attr;
             let wanted = Wanted {
                 access: (*attr).access,
-                offset: (*attr).offset,
                 requested_key: (*attr).requested_key,
                 flags,
                 context: (*attr).context,
             };
             let (iov, count) = ((*attr).mr_iov, (*attr).iov_count);
-            let iov = match flags {
-                // With flags the list may be something else: it is not looked at.
+            let iov = match flags & !FLAGS {
                 0 => memory::list(CALL, LIMIT, iov, count)?,
+                // With other flags the list may be something else: it is not looked at.
                 _ => &[],
             };
             register(fid, mr, iov, &wanted)

@@ -120,7 +120,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _: *mut c_void) -> c
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     // SAFETY: the caller's object.
-    status(|| unsafe { object::<Srx, _>("fi_cancel", fid) }?.ops.cancel(number(context)))
+    super::cancel(|| unsafe { object::<Srx, _>("fi_cancel", fid) }?.ops.cancel(number(context)))
 }
 
 unsafe extern "C" fn getopt(

@@ -101,7 +101,8 @@ pub(super) fn time(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-/// The wait object of attributes, and the set for it.
+/// The wait object of attributes, and the set for it. `FI_WAIT_NONE` counts as `FI_WAIT_UNSPEC`: stock's tcp gives
+/// zeroed attributes a wait object, too, and programs rely on it.
 ///
 /// # Errors
 /// -FI_EINVAL for a number that stands for none, and for a set that is none.
@@ -114,8 +115,7 @@ pub(super) unsafe fn wanted<'a>(
     set: *mut fid_wait,
 ) -> Result<(WaitObj, Option<&'a WaitSet>)> {
     let wait_obj = match wait_obj {
-        FI_WAIT_NONE => WaitObj::None,
-        FI_WAIT_UNSPEC => WaitObj::Unspec,
+        FI_WAIT_NONE | FI_WAIT_UNSPEC => WaitObj::Unspec,
         FI_WAIT_SET => {
             // SAFETY: see above.
             let set = unsafe { object::<Wait, _>(call, set)? };
@@ -136,7 +136,7 @@ pub(super) unsafe fn wanted<'a>(
     Ok((wait_obj, None))
 }
 
-/// `FI_GETWAIT` and `FI_GETWAITOBJ`.
+/// `FI_GETWAIT` and `FI_GETWAITOBJ`. Of queues and counters that leave the choice to the provider it is a descriptor.
 ///
 /// # Errors
 /// -FI_ENOSYS for other commands, and for objects without a descriptor; -FI_ETOOSMALL for an array without room.
@@ -153,7 +153,10 @@ pub(super) unsafe fn wait_control<'a>(
     match command {
         FI_GETWAITOBJ => {
             // SAFETY: an `enum fi_wait_obj`.
-            *unsafe { place(CALL, arg.cast::<fi_wait_obj>())? } = wait_obj;
+            *unsafe { place(CALL, arg.cast::<fi_wait_obj>())? } = match wait_obj {
+                FI_WAIT_NONE | FI_WAIT_UNSPEC => FI_WAIT_FD,
+                chosen => chosen,
+            };
             Ok(())
         }
         FI_GETWAIT if wait_obj == FI_WAIT_POLLFD => {
