@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kofi_core::{Error, Result};
+use kofi_core::{Error, Progress, Result};
 
 use super::cntr::cntr_open;
 use super::cq::cq_open;
@@ -66,7 +66,12 @@ pub(super) unsafe extern "C" fn domain_open(
         let inner =
             Domain { domain, shared, fabric: fabric_of, eq: Mutex::new(None), polls: AtomicUsize::new(0) };
         let public = fid_domain { fid: new_fid::<Domain>(context), ops: &OPS, mr: &mr::OPS };
-        Object::give(place, fabric.process, public, inner);
+        let progress = [info.domain_attr.control_progress, info.domain_attr.data_progress];
+        let process = match progress.contains(&Progress::Auto) {
+            true => fabric.process.with_thread(),
+            false => fabric.process,
+        };
+        Object::give(place, process, public, inner);
         Ok(())
     })
 }
