@@ -266,7 +266,7 @@ fn queues_are_awaited(runtime: Runtime) {
         let _failing = failing.connect_to(nobody, b"").unwrap();
         let Event::Failed { .. } = client.eq.next_event().await.unwrap() else { panic!() };
     });
-    let (other, _listener) = server_at(loopback(), WaitObj::Unspec);
+    let (other, _listener) = server_at(loopback(), WaitObj::MutexCond);
     let error = runtime.run(other.eq.next_event()).unwrap_err();
     assert_eq!(error.errno(), Errno::ENOSYS);
 }

@@ -88,7 +88,7 @@ impl Future for NextCompletion<'_> {
 }
 
 impl EventQueue {
-    /// [`wait`](Self::wait) as a future, on a queue that was opened with `WaitObj::Fd`. Several may
+    /// [`wait`](Self::wait) as a future, on a queue that was opened with `WaitObj::Fd` or `Unspec`. Several may
     /// wait on one queue; each event goes to one of them. Dropped, it has read nothing.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl EventQueue {
 }
 
 impl CompletionQueue {
-    /// [`wait`](Self::wait) as a future, on a queue that was opened with `WaitObj::Fd`. Several may
+    /// [`wait`](Self::wait) as a future, on a queue that was opened with `WaitObj::Fd` or `Unspec`. Several may
     /// wait on one queue; each completion goes to one of them. Dropped, it has read nothing.
     ///
     /// # Errors
