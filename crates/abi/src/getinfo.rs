@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use kofi::{Query, explain};
+use kofi::{Query, explain, matching};
 use kofi_core::{Errno, Error, Info, Result, Version};
 
 use crate::boundary::negative;
@@ -232,32 +232,11 @@ fn port(service: &str) -> Result<u16> {
 
 /// What matches, in order of preference; otherwise why nothing does.
 fn matches(query: Query) -> Result<Vec<Info>> {
-    let outcomes = explain(query)?;
-    let mut refusals: Vec<String> = Vec::new();
-    let mut infos = Vec::new();
-    for outcome in outcomes {
-        match outcome.result {
-            Ok(info) => infos.push(info),
-            Err(refusal) => {
-                let refusal = refusal.to_string();
-                if !refusals.contains(&refusal) {
-                    refusals.push(refusal);
-                }
-            }
-        }
+    let (infos, refusals) = matching(explain(query)?)?;
+    for refusal in refusals {
+        log::line(FI_LOG_DEBUG, FUNCTION, format_args!("{refusal}"));
     }
-    match infos.is_empty() {
-        false => {
-            for refusal in refusals {
-                log::line(FI_LOG_DEBUG, FUNCTION, format_args!("{refusal}"));
-            }
-            Ok(infos)
-        }
-        true if refusals.is_empty() => {
-            Err(Error::NoMatch("no provider has an interface for these addresses".into()))
-        }
-        true => Err(Error::NoMatch(refusals.join("; "))),
-    }
+    Ok(infos)
 }
 
 /// The entry of the provider that `FI_PROV_ATTR_ONLY` asks for.

@@ -147,7 +147,14 @@ pub fn explain(query: impl Into<Query>) -> Result<Vec<Outcome>> {
 /// # Errors
 /// -FI_ENODATA when nothing matches; the text says, for each provider, which hint failed first.
 pub fn getinfo(query: impl Into<Query>) -> Result<Vec<Info>> {
-    let outcomes = explain(query)?;
+    Ok(matching(explain(query)?)?.0)
+}
+
+/// What matches, in order of preference, and why the other offers do not: each reason once.
+///
+/// # Errors
+/// -FI_ENODATA with these reasons when nothing matches.
+pub fn matching(outcomes: Vec<Outcome>) -> Result<(Vec<Info>, Vec<String>)> {
     let mut refusals = Vec::new();
     let mut infos = Vec::new();
     for outcome in outcomes {
@@ -168,5 +175,5 @@ pub fn getinfo(query: impl Into<Query>) -> Result<Vec<Info>> {
         };
         return Err(Error::NoMatch(why));
     }
-    Ok(infos)
+    Ok((infos, refusals))
 }

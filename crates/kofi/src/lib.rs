@@ -288,7 +288,7 @@ pub use endpoint::{Acceptor, Connector, Endpoint, Queues};
 pub use event_queue::{Event, EventQueue, PeekedEvent};
 pub use fabric::{Fabric, FabricShared};
 pub use future::{AsyncDomain, AsyncEndpoint, AsyncListener, block_on};
-pub use getinfo::{Outcome, Query, explain, getinfo};
+pub use getinfo::{Outcome, Query, explain, getinfo, matching};
 pub use memory_region::MemoryRegion;
 pub use passive_endpoint::{BoundPassiveEndpoint, Listener, PassiveEndpoint};
 pub use provider::{Message, Receive, Refused, Region};
