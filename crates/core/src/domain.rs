@@ -312,6 +312,16 @@ impl Domain {
         Ok(self.endpoint("fi_getname", ep)?.local)
     }
 
+    /// The limits in time that endpoints start with.
+    pub fn default_limits(&self) -> TimeLimits {
+        self.limits
+    }
+
+    /// Sets them, for endpoints that are opened from now on.
+    pub fn set_default_limits(&mut self, limits: TimeLimits) {
+        self.limits = limits;
+    }
+
     /// The endpoint's limits in time.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! Borrowed memory for operations, in blocking code: [`Endpoint::scope`].
 //!
-//! With [`foreign`](crate::foreign), which is for C programs, this is the crate's only unsafe code. It rests on one rule: a [`Lent`] has the memory as long as it
-//! exists, and [`Endpoint::scope`] does not return, nor let a panic pass, before the last one is gone.
+//! With [`foreign`](crate::foreign), which is for C programs, this is the crate's only unsafe code. It rests on one
+//! rule: a [`Lent`] has the memory as long as it exists, and [`Endpoint::scope`] does not return, nor let a panic
+//! pass, before the last one is gone.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -4,7 +4,9 @@
 use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use kofi::TimeLimits;
 use kofi_core::{Error, Progress, Result};
 
 use super::cntr::cntr_open;
@@ -49,6 +51,10 @@ unsafe impl Class for Domain {
 static OPS: fi_ops_domain =
     fi_ops_domain { cq_open, endpoint, cntr_open, poll_open, srx_ctx, endpoint2, ..absent::DOMAIN };
 
+/// What `fi_connect` may take, if nobody has set a limit: servers of C programs accept when they come to it, and a host
+/// that is not there is given up by Linux after 127 s.
+const CONNECT: Duration = Duration::from_secs(130);
+
 pub(super) unsafe extern "C" fn domain_open(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -62,6 +68,9 @@ pub(super) unsafe extern "C" fn domain_open(
             unsafe { (object::<FabricClass, _>(CALL, fabric)?, info::read(info)?, place(CALL, domain)?) };
         let shared = fabric.0.clone();
         let domain = shared.fabric.domain(&info)?;
+        if std::env::var_os("KOFI_CONNECT_TIMEOUT_MS").is_none() {
+            domain.ops().set_limits(TimeLimits { connect: Some(CONNECT), ..domain.ops().limits() });
+        }
         let fabric_of = Held::new(fabric);
         let inner =
             Domain { domain, shared, fabric: fabric_of, eq: Mutex::new(None), polls: AtomicUsize::new(0) };

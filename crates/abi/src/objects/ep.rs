@@ -4,10 +4,9 @@
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use kofi::provider::EndpointOps;
-use kofi::{Info, OpFlags, State, TimeLimits};
+use kofi::{Info, OpFlags, State};
 use kofi_core::wire::cm;
 use kofi_core::{Error, Result};
 
@@ -130,17 +129,6 @@ pub(super) unsafe extern "C" fn endpoint(
     })
 }
 
-/// An endpoint whose `fi_connect` may take as long as C programs expect: their servers accept when they come to it, and
-/// a host that is not there is given up by Linux after 127 s. Whoever has set a limit gets that one.
-fn patient(ops: Arc<dyn EndpointOps>) -> Result<Arc<dyn EndpointOps>> {
-    if std::env::var_os("KOFI_CONNECT_TIMEOUT_MS").is_none() {
-        ops.set_limits(TimeLimits { connect: Some(CONNECT), ..ops.limits()? })?;
-    }
-    Ok(ops)
-}
-
-const CONNECT: Duration = Duration::from_secs(130);
-
 /// The endpoint, and the request that it is for.
 fn open(
     call: &'static str,
@@ -150,7 +138,7 @@ fn open(
 ) -> Result<(Arc<dyn EndpointOps>, Option<RequestName>)> {
     let ops = domain.domain.ops();
     if handle.is_null() {
-        return Ok((patient(ops.endpoint(info)?)?, None));
+        return Ok((ops.endpoint(info)?, None));
     }
     let listens = |name: &Name| name.listener.is_some() && core::ptr::eq(name.fid, handle);
     if domain.shared.names().values().any(listens) {
@@ -159,7 +147,7 @@ fn open(
         let pep = unsafe { object::<Pep, _>(call, handle)? };
         let info = Info { src_addr: Some(pep.ops().name()?), handle: None, ..info.clone() };
         pep.ops().close();
-        return Ok((patient(ops.endpoint(&info)?)?, None));
+        return Ok((ops.endpoint(&info)?, None));
     }
     let requests = || domain.shared.requests();
     let (name, mut request) = {

@@ -141,6 +141,10 @@ pub trait DomainOps: Send + Sync {
     /// # Errors
     /// As for [`endpoint`](Self::endpoint).
     fn endpoint_for(&self, request: &ConnectionRequest) -> Result<Arc<dyn EndpointOps>>;
+    /// The limits in time that its endpoints start with.
+    fn limits(&self) -> TimeLimits;
+    /// Sets them, for endpoints that are opened from now on.
+    fn set_limits(&self, limits: TimeLimits);
     /// What its endpoints have done so far, those that are closed included.
     fn statistics(&self) -> DomainStatistics;
     /// `fi_close`.

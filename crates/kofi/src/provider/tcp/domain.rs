@@ -340,6 +340,14 @@ impl DomainOps for TcpDomain {
         self.open_endpoint(request.info(), Some(request))
     }
 
+    fn limits(&self) -> TimeLimits {
+        self.0.lock().machine.default_limits()
+    }
+
+    fn set_limits(&self, limits: TimeLimits) {
+        self.0.lock().machine.set_default_limits(limits);
+    }
+
     fn statistics(&self) -> DomainStatistics {
         self.0.lock().machine.statistics()
     }
