@@ -12,6 +12,12 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfabric.so.1");
     // Threads of ours (progress, KOFI_LIVE) may still run when a program unloads it.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // lld and gold take it beside the script that rustc itself writes, GNU ld does not; lld is the default.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", map.display());
+    // rustc writes a version script, too, with a node that has no name. GNU ld takes no other beside such a one
+    // ("anonymous version tag cannot be combined with other version tags"); lld and gold do. lld comes with rustup's
+    // rustc and is its default; that of a distribution may take GNU ld unless it is told.
+    println!("cargo::rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
+    if !env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("-fuse-ld=")) {
+        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    }
 }

@@ -9,7 +9,8 @@ use core::arch::{global_asm, naked_asm};
 
 use kofi_abi::exports;
 
-/// `name@node`, or `name@@node` for what programs get that are linked now.
+/// `name@node`, or `name@@node` for what programs get that are linked now. They are built with headers of any release, so
+/// they get what all headers since 1.9 have; and run on any library since then.
 macro_rules! export {
     ($($symbol:literal $function:path,)*) => {$(
         global_asm!(
@@ -30,27 +31,27 @@ export! {
     "fi_getinfo@FABRIC_1.0" exports::fi_getinfo_1_0,
     "fi_getinfo@FABRIC_1.1" exports::fi_getinfo_1_1,
     "fi_getinfo@FABRIC_1.2" exports::fi_getinfo_1_2,
-    "fi_getinfo@FABRIC_1.3" exports::fi_getinfo_1_3,
+    "fi_getinfo@@FABRIC_1.3" exports::fi_getinfo_1_3,
     "fi_getinfo@FABRIC_1.7" exports::fi_getinfo_1_7,
     "fi_getinfo@FABRIC_1.8" exports::fi_getinfo_1_8,
     "fi_getinfo@FABRIC_1.9" exports::fi_getinfo_1_9,
-    "fi_getinfo@@FABRIC_1.10" exports::fi_getinfo_1_10,
+    "fi_getinfo@FABRIC_1.10" exports::fi_getinfo_1_10,
     "fi_freeinfo@FABRIC_1.0" exports::fi_freeinfo,
     "fi_freeinfo@FABRIC_1.1" exports::fi_freeinfo,
     "fi_freeinfo@FABRIC_1.2" exports::fi_freeinfo,
-    "fi_freeinfo@FABRIC_1.3" exports::fi_freeinfo,
+    "fi_freeinfo@@FABRIC_1.3" exports::fi_freeinfo,
     "fi_freeinfo@FABRIC_1.7" exports::fi_freeinfo,
     "fi_freeinfo@FABRIC_1.8" exports::fi_freeinfo,
     "fi_freeinfo@FABRIC_1.9" exports::fi_freeinfo,
-    "fi_freeinfo@@FABRIC_1.10" exports::fi_freeinfo,
+    "fi_freeinfo@FABRIC_1.10" exports::fi_freeinfo,
     "fi_dupinfo@FABRIC_1.0" exports::fi_dupinfo_1_0,
     "fi_dupinfo@FABRIC_1.1" exports::fi_dupinfo_1_1,
     "fi_dupinfo@FABRIC_1.2" exports::fi_dupinfo_1_2,
-    "fi_dupinfo@FABRIC_1.3" exports::fi_dupinfo_1_3,
+    "fi_dupinfo@@FABRIC_1.3" exports::fi_dupinfo_1_3,
     "fi_dupinfo@FABRIC_1.7" exports::fi_dupinfo_1_7,
     "fi_dupinfo@FABRIC_1.8" exports::fi_dupinfo_1_8,
     "fi_dupinfo@FABRIC_1.9" exports::fi_dupinfo_1_9,
-    "fi_dupinfo@@FABRIC_1.10" exports::fi_dupinfo_1_10,
+    "fi_dupinfo@FABRIC_1.10" exports::fi_dupinfo_1_10,
     "fi_fabric@FABRIC_1.0" exports::fi_fabric_1_0,
     "fi_fabric@@FABRIC_1.1" exports::fi_fabric_1_1,
     "fi_fabric2@@FABRIC_1.8" exports::fi_fabric2,
