@@ -11,7 +11,7 @@ use kofi_core::{CntrId, Counter, Errno, Error, Result};
 
 use super::domain::Shared;
 use crate::provider::CounterOps;
-use crate::wait::{Source, Waiter, close_dropped, lock};
+use crate::wait::{Waiter, close_dropped, lock};
 use crate::wait_set::{Member, WaitSet};
 
 pub(super) struct CntrShared {
@@ -59,13 +59,7 @@ impl CntrShared {
 
 impl TcpCounter {
     pub(super) fn open(domain: &Arc<Shared>, wait: WaitObj, wait_set: Option<&WaitSet>) -> Result<Self> {
-        const CALL: &str = "fi_cntr_open";
-        if (wait == WaitObj::Set) != wait_set.is_some() {
-            let problem = "FI_WAIT_SET and a wait set go together: one was given without the other";
-            return Err(Error::Invalid { call: CALL, problem });
-        }
-        let waiter = Waiter::new(CALL, wait, wait_set.map(|set| set.gathered().clone()))?;
-        waiter.add_source(CALL, &(domain.clone() as Arc<dyn Source>))?;
+        let waiter = domain.waiter("fi_cntr_open", wait, wait_set)?;
         let id = domain.lock().machine.open_cntr()?;
         let shared = Arc::new(CntrShared { id, domain: domain.clone(), waiter, seen: Mutex::default() });
         let counter = Self(shared.clone());

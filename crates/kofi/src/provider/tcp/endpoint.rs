@@ -11,10 +11,11 @@ use kofi_core::{
     Address, Domain, EndpointStatistics, EpId, Errno, Error, Fid, Info, OpFlags, OpId, Result, TimeLimits,
 };
 
+use super::completion_queue::TcpCompletionQueue;
 use super::counter::TcpCounter;
-use super::domain::{Progress, Shared, State, TcpCompletionQueue, errno_of};
+use super::domain::{Progress, Shared, State};
 use super::shared_receive::TcpSharedReceive;
-use super::socket;
+use super::socket::{self, errno_of};
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
 use crate::clock::now;

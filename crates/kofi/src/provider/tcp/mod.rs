@@ -10,6 +10,7 @@ use super::{DomainOps, FabricOps, PassiveEndpointOps, Provider};
 use crate::fabric::FabricShared;
 use crate::getinfo::Query;
 
+mod completion_queue;
 mod counter;
 mod domain;
 mod endpoint;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use kofi_core::flags::OpFlags;
 use kofi_core::{Error, Result, SrxAttr, SrxId};
 
-use super::domain::{Progress, Shared, TcpCompletionQueue};
+use super::completion_queue::TcpCompletionQueue;
+use super::domain::{Progress, Shared};
 use super::endpoint::to_post;
 use crate::provider::{CompletionQueueOps, Receive, Refused, SharedReceiveOps};
 use crate::wait::{close_dropped, lock};

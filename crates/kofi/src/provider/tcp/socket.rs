@@ -20,6 +20,10 @@ use rustix::net::{
 use super::environment;
 use crate::wait::system;
 
+pub(super) fn errno_of(errno: Errno) -> kofi_core::Errno {
+    kofi_core::Errno::from_raw(errno.raw_os_error())
+}
+
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 fn family(addr: &SocketAddr) -> AddressFamily {
@@ -214,7 +218,7 @@ pub(super) fn route(dest: SocketAddr) -> Result<SocketAddr> {
     };
     let mut source = look_up().map_err(|errno| Error::System {
         call: "fi_getinfo",
-        errno: kofi_core::Errno::from_raw(errno.raw_os_error()),
+        errno: errno_of(errno),
         detail: format!("this host has no route to {dest}; see ip route"),
     })?;
     source.set_port(0);
