@@ -136,7 +136,7 @@ if [ -x ./ip ] && insmod veth.ko; then
 	told() {
 		dmesg | grep -q "kofi: connection: local 10.78.0.1:[0-9]* peer 10.78.0.2:7471: $1"
 	}
-	told "connected, " && told "shut down: .*; sent [0-9]"
+	told "connected, " && told "shutdown: .*; sent [0-9]"
 	say $? "dynamic debug tells of a connection, and why it ended"
 	echo 'module kofi -p' > /sys/kernel/debug/dynamic_debug/control
 	./ip link del veth0

@@ -42,6 +42,7 @@ pub mod memory;
 pub mod message;
 pub mod multi_receive;
 pub mod negotiate;
+pub mod notice;
 pub mod offer;
 mod operation;
 pub mod passive_endpoint;

@@ -5,11 +5,12 @@
 //! held waits until it is free ([`Hold`]). Operations that carry data tell nothing.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use kofi_core::{Fid, Reason, Traffic};
+use kofi_core::notice::End;
+pub(crate) use kofi_core::notice::What;
+use kofi_core::{Fid, Traffic};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, event};
 
@@ -23,37 +24,12 @@ pub(crate) struct Subject {
     pub(crate) peer: Option<SocketAddr>,
 }
 
-/// What happened.
-#[derive(Clone, Debug)]
-pub(crate) enum What {
-    /// `fi_listen`; with the backlog.
-    Listening(usize),
-    /// A request for the event queue; with the length of its data, as in the next ones.
-    Requested(usize),
-    /// A peer was dropped before its request was read.
-    Dropped(Reason),
-    /// `fi_connect`.
-    Connecting(usize),
-    /// `fi_accept`.
-    Accepting(usize),
-    /// `fi_reject`, or a request that was dropped undecided.
-    Rejected(usize),
-    /// `FI_CONNECTED`.
-    Connected(usize),
-    /// The error entry.
-    Failed(Reason),
-    /// `FI_SHUTDOWN`.
-    Shutdown(Reason, Box<Traffic>),
-    /// `fi_close` of an endpoint.
-    Closed(Box<Traffic>),
-    /// `fi_close` of a passive endpoint.
-    ListenerClosed,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) subject: Subject,
     pub(crate) what: What,
+    /// What went over the connection: told at its end.
+    pub(crate) traffic: Traffic,
 }
 
 /// Whether anybody may want to know. Asks no subscriber, so this is for under locks, too.
@@ -90,7 +66,7 @@ impl Drop for Hold {
 
 /// Tells now, or once nothing is locked.
 pub(crate) fn tell(subject: Subject, what: What) {
-    Notice { subject, what }.tell();
+    Notice { subject, what, traffic: Traffic::default() }.tell();
 }
 
 impl Notice {
@@ -103,54 +79,39 @@ impl Notice {
     }
 
     fn emit(&self) {
-        let Self { subject: Subject { fid: Fid(fid), local, peer }, what } = self;
-        let (local, peer) = (Address(*local), Address(*peer));
+        let Self { subject: Subject { fid: Fid(fid), local, peer }, what, traffic } = self;
+        let (local, peer, text) = (End(*local), End(*peer), what.text());
+        let Traffic { sent, received, .. } = traffic;
         macro_rules! tell {
-            ($level:ident, $text:literal $(, $field:ident = $value:expr)*) => {
-                event!(target: TARGET, Level::$level, fid, %local, %peer $(, $field = $value)*, $text)
+            ($level:ident $(, $field:ident = $value:expr)*) => {
+                event!(target: TARGET, Level::$level, fid, %local, %peer $(, $field = $value)*, "{text}")
+            };
+        }
+        macro_rules! tell_end {
+            ($level:ident $(, $field:ident = $value:expr)*) => {
+                tell!(
+                    $level $(, $field = $value)*,
+                    sent = sent.operations,
+                    sent_bytes = sent.bytes,
+                    received = received.operations,
+                    received_bytes = received.bytes
+                )
             };
         }
         match what {
             What::Listening(backlog) => {
-                event!(target: TARGET, Level::INFO, fid, %local, backlog, "listening");
+                event!(target: TARGET, Level::INFO, fid, %local, backlog, "{text}");
             }
-            What::Requested(data_len) => tell!(DEBUG, "connection request", data_len = data_len),
-            What::Dropped(reason) => tell!(DEBUG, "connection dropped", reason = display(reason)),
-            What::Connecting(data_len) => tell!(DEBUG, "connecting", data_len = data_len),
-            What::Accepting(data_len) => tell!(DEBUG, "accepting", data_len = data_len),
-            What::Rejected(data_len) => tell!(DEBUG, "rejected", data_len = data_len),
-            What::Connected(data_len) => tell!(INFO, "connected", data_len = data_len),
-            What::Failed(reason) => tell!(INFO, "connection failed", reason = display(reason)),
-            What::Shutdown(reason, traffic) => tell!(
-                INFO,
-                "shutdown",
-                reason = display(reason),
-                sent = traffic.sent.operations,
-                sent_bytes = traffic.sent.bytes,
-                received = traffic.received.operations,
-                received_bytes = traffic.received.bytes
-            ),
-            What::Closed(traffic) => tell!(
-                DEBUG,
-                "closed",
-                sent = traffic.sent.operations,
-                sent_bytes = traffic.sent.bytes,
-                received = traffic.received.operations,
-                received_bytes = traffic.received.bytes
-            ),
-            What::ListenerClosed => event!(target: TARGET, Level::DEBUG, fid, %local, "listener closed"),
-        }
-    }
-}
-
-/// An address, or `-`.
-struct Address(Option<SocketAddr>);
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(addr) => addr.fmt(f),
-            None => f.write_str("-"),
+            What::Requested(data_len)
+            | What::Connecting(data_len)
+            | What::Accepting(data_len)
+            | What::Rejected(data_len) => tell!(DEBUG, data_len = data_len),
+            What::Connected(data_len) => tell!(INFO, data_len = data_len),
+            What::Dropped(reason) => tell!(DEBUG, reason = display(reason)),
+            What::Failed(reason) => tell!(INFO, reason = display(reason)),
+            What::Shutdown(reason) => tell_end!(INFO, reason = display(reason)),
+            What::Closed => tell_end!(DEBUG),
+            What::ListenerClosed => event!(target: TARGET, Level::DEBUG, fid, %local, "{text}"),
         }
     }
 }

@@ -152,7 +152,7 @@ impl EndpointOps for TcpEndpoint {
         };
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
-        state.notice(self.id, |_| What::Connecting(data.len()));
+        state.notice(self.id, What::Connecting(data.len()));
         let socket = socket::start_connecting(self.source, &dest)
             .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
         match socket {
@@ -182,7 +182,7 @@ impl EndpointOps for TcpEndpoint {
             return Err(error);
         }
         *lock(&self.pending) = None;
-        state.notice(self.id, |_| What::Accepting(data.len()));
+        state.notice(self.id, What::Accepting(data.len()));
         match self.domain.watch(self.id, &socket) {
             Ok(()) => {
                 state.attach(self.id, socket);

@@ -27,7 +27,7 @@ impl State {
     /// `fi_close` of an endpoint. Its socket is closed, its memory comes with its completions.
     pub(crate) fn close(&mut self, ep: EpId) {
         self.flush(ep);
-        self.notice(ep, |statistics| What::Closed(Box::new(statistics.traffic)));
+        self.notice(ep, What::Closed);
         if self.machine.close_endpoint(ep).is_err() {
             return;
         }

@@ -81,26 +81,26 @@ impl State {
                 if let Some(connection) = self.connection(ep) {
                     connection.since = Some(now());
                 }
-                self.notice(ep, |_| What::Connected(data.len()));
+                self.notice(ep, What::Connected(data.len()));
             }
             Event::Shutdown { reason } => {
                 if let Some(connection) = self.connection(ep) {
                     connection.until = Some(now());
                 }
-                self.notice(ep, |statistics| What::Shutdown(*reason, Box::new(statistics.traffic)));
+                self.notice(ep, What::Shutdown(*reason));
             }
-            Event::Error { reason, .. } => self.notice(ep, |_| What::Failed(*reason)),
+            Event::Error { reason, .. } => self.notice(ep, What::Failed(*reason)),
             _ => {}
         }
     }
 
     /// Something is to be told of an endpoint's connection.
-    pub(crate) fn notice(&mut self, ep: EpId, what: impl FnOnce(&EndpointStatistics) -> What) {
+    pub(crate) fn notice(&mut self, ep: EpId, what: What) {
         if notice::wanted()
             && let Ok(statistics) = self.machine.endpoint_statistics(ep)
         {
-            let EndpointStatistics { fid, local, peer, .. } = statistics;
-            self.notices.push(Notice { subject: Subject { fid, local, peer }, what: what(&statistics) });
+            let EndpointStatistics { fid, local, peer, traffic, .. } = statistics;
+            self.notices.push(Notice { subject: Subject { fid, local, peer }, what, traffic });
         }
     }
 
