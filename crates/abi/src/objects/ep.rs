@@ -15,7 +15,8 @@ use super::cq::Cq;
 use super::domain::Domain;
 use super::eq::Eq;
 use super::fabric::{Name, Shared};
-use super::name::{get_option, no_option, option_value, read_name, write_name};
+use super::name::{read_name, write_name};
+use super::option::{Options, getopt, setopt};
 use super::pep::Pep;
 use super::request::RequestName;
 use super::srx::Srx;
@@ -74,7 +75,14 @@ unsafe impl Class for Ep {
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep { cancel, getopt, setopt, rx_size_left, tx_size_left, ..absent::EP };
+static OPS: fi_ops_ep = fi_ops_ep {
+    cancel,
+    getopt: getopt::<Ep>,
+    setopt: setopt::<Ep>,
+    rx_size_left,
+    tx_size_left,
+    ..absent::EP
+};
 static CM: fi_ops_cm = fi_ops_cm { getname, getpeer, connect, accept, shutdown, ..absent::CM };
 pub(super) static TAGGED: fi_ops_tagged = absent::TAGGED;
 pub(super) static ATOMIC: fi_ops_atomic = absent::ATOMIC;
@@ -288,54 +296,25 @@ unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     })
 }
 
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    option: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        let ep = unsafe { object::<Ep, _>("fi_getopt", fid)? };
-        let common = &ep.common;
-        // SAFETY: the caller's places.
-        unsafe {
-            get_option(level, value, len, || {
-                Some(match option {
-                    FI_OPT_MIN_MULTI_RECV => ep.ops.min_multi_recv().map(|min| min as usize),
-                    FI_OPT_CM_DATA_SIZE => Ok(cm::MAX_DATA),
-                    FI_OPT_TX_SIZE => Ok(common.tx_size),
-                    FI_OPT_RX_SIZE => Ok(common.rx_size),
-                    FI_OPT_MAX_MSG_SIZE | FI_OPT_MAX_RMA_SIZE => Ok(common.max_msg_size),
-                    FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_RMA_SIZE => Ok(common.inject_size),
-                    _ => return None,
-                })
-            })
-        }
-    })
-}
+impl Options for Ep {
+    fn get(&self, option: c_int) -> Option<Result<usize>> {
+        Some(match option {
+            FI_OPT_MIN_MULTI_RECV => self.ops.min_multi_recv().map(|min| min as usize),
+            FI_OPT_CM_DATA_SIZE => Ok(cm::MAX_DATA),
+            FI_OPT_TX_SIZE => Ok(self.common.tx_size),
+            FI_OPT_RX_SIZE => Ok(self.common.rx_size),
+            FI_OPT_MAX_MSG_SIZE | FI_OPT_MAX_RMA_SIZE => Ok(self.common.max_msg_size),
+            FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_RMA_SIZE => Ok(self.common.inject_size),
+            _ => return None,
+        })
+    }
 
-unsafe extern "C" fn setopt(
-    fid: *mut fid,
-    level: c_int,
-    option: c_int,
-    value: *const c_void,
-    len: usize,
-) -> c_int {
-    const CALL: &str = "fi_setopt";
-    status(|| {
-        // SAFETY: the caller's object.
-        let ep = unsafe { object::<Ep, _>(CALL, fid)? };
-        match (level, option) {
-            (FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV) => {
-                // SAFETY: the caller's value.
-                let min = unsafe { option_value(value, len)? };
-                ep.ops.set_min_multi_recv(min as u64)
-            }
-            _ => Err(no_option(CALL)),
+    fn set(&self, option: c_int, value: impl FnOnce() -> Result<usize>) -> Option<Result<()>> {
+        match option {
+            FI_OPT_MIN_MULTI_RECV => Some(value().and_then(|min| self.ops.set_min_multi_recv(min as u64))),
+            _ => None,
         }
-    })
+    }
 }
 
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {

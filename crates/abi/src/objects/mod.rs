@@ -27,6 +27,7 @@ mod memory;
 mod mr;
 mod msg;
 mod name;
+mod option;
 mod pep;
 mod poll;
 mod process;

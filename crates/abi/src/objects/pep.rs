@@ -5,12 +5,13 @@ use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use kofi::provider::PassiveEndpointOps;
-use kofi_core::Error;
 use kofi_core::wire::cm;
+use kofi_core::{Error, Result};
 
 use super::eq::Eq;
 use super::fabric::{FabricClass, Name, Shared};
-use super::name::{get_option, read_name, write_name};
+use super::name::{read_name, write_name};
+use super::option::{Options, getopt, setopt};
 use super::{Class, Object, absent, bytes, free, new_fid, object, place, status};
 use crate::info;
 use crate::sys::*;
@@ -39,7 +40,7 @@ unsafe impl Class for Pep {
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep { getopt, setopt, ..absent::EP };
+static OPS: fi_ops_ep = fi_ops_ep { getopt: getopt::<Pep>, setopt: setopt::<Pep>, ..absent::EP };
 static CM: fi_ops_cm = fi_ops_cm { setname, getname, listen, reject, ..absent::CM };
 
 pub(super) unsafe extern "C" fn passive_ep(
@@ -103,31 +104,13 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    option: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object and places.
-        unsafe {
-            object::<Pep, _>("fi_getopt", fid)?;
-            get_option(level, value, len, || match option {
-                FI_OPT_CM_DATA_SIZE => Some(Ok(cm::MAX_DATA)),
-                _ => None,
-            })
+impl Options for Pep {
+    fn get(&self, option: c_int) -> Option<Result<usize>> {
+        match option {
+            FI_OPT_CM_DATA_SIZE => Some(Ok(cm::MAX_DATA)),
+            _ => None,
         }
-    })
-}
-
-unsafe extern "C" fn setopt(fid: *mut fid, _: c_int, _: c_int, _: *const c_void, _: usize) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        unsafe { object::<Pep, _>("fi_setopt", fid)? };
-        Err(super::name::no_option("fi_setopt"))
-    })
+    }
 }
 
 unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {

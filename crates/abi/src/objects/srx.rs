@@ -11,7 +11,7 @@ use kofi_core::Result;
 use super::cq::Cq;
 use super::domain::Domain;
 use super::msg::{number, receive, recv_defaults};
-use super::name::{get_option, no_option, option_value};
+use super::option::{Options, getopt, setopt};
 use super::{Class, Object, absent, ep, free, memory, new_fid, object, place, status};
 use crate::sys::*;
 
@@ -40,7 +40,7 @@ unsafe impl Class for Srx {
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep { cancel, getopt, setopt, ..absent::EP };
+static OPS: fi_ops_ep = fi_ops_ep { cancel, getopt: getopt::<Srx>, setopt: setopt::<Srx>, ..absent::EP };
 static CM: fi_ops_cm = absent::CM;
 static MSG: fi_ops_msg = fi_ops_msg { recv, recvv, recvmsg, ..absent::MSG };
 static RMA: fi_ops_rma = absent::RMA;
@@ -123,45 +123,20 @@ unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     super::cancel(|| unsafe { object::<Srx, _>("fi_cancel", fid) }?.ops.cancel(number(context)))
 }
 
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    option: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object and places.
-        unsafe {
-            let srx = object::<Srx, _>("fi_getopt", fid)?;
-            get_option(level, value, len, || match option {
-                FI_OPT_MIN_MULTI_RECV => Some(srx.ops.min_multi_recv().map(|min| min as usize)),
-                _ => None,
-            })
+impl Options for Srx {
+    fn get(&self, option: c_int) -> Option<Result<usize>> {
+        match option {
+            FI_OPT_MIN_MULTI_RECV => Some(self.ops.min_multi_recv().map(|min| min as usize)),
+            _ => None,
         }
-    })
-}
+    }
 
-unsafe extern "C" fn setopt(
-    fid: *mut fid,
-    level: c_int,
-    option: c_int,
-    value: *const c_void,
-    len: usize,
-) -> c_int {
-    const CALL: &str = "fi_setopt";
-    status(|| {
-        // SAFETY: the caller's object.
-        let srx = unsafe { object::<Srx, _>(CALL, fid)? };
-        match (level, option) {
-            (FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV) => {
-                // SAFETY: the caller's value.
-                let min = unsafe { option_value(value, len)? };
-                srx.ops.set_min_multi_recv(min as u64)
-            }
-            _ => Err(no_option(CALL)),
+    fn set(&self, option: c_int, value: impl FnOnce() -> Result<usize>) -> Option<Result<()>> {
+        match option {
+            FI_OPT_MIN_MULTI_RECV => Some(value().and_then(|min| self.ops.set_min_multi_recv(min as u64))),
+            _ => None,
         }
-    })
+    }
 }
 
 const RECV: &str = "fi_recvmsg";
