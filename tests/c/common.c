@@ -224,6 +224,17 @@ const char *t_prov(void)
 
 uint32_t t_lib_version(void) { return fi_version(); }
 
+int t_temp(char path[T_PATH], const char *name)
+{
+	const char *dir = getenv("TMPDIR");
+	int n = snprintf(path, T_PATH, "%s/%s-XXXXXX", dir && *dir ? dir : "/tmp", name);
+	int fd = n < T_PATH ? mkstemp(path) : -1;
+
+	if (fd < 0)
+		t_fail("no file in %s: %s", path, strerror(n < T_PATH ? errno : ENAMETOOLONG));
+	return fd;
+}
+
 /* -------------------------------------------------------- measurements */
 
 double now_ms(void)
@@ -578,14 +589,14 @@ void eq_need(struct fid_eq *eq, uint32_t want, struct cm_event *ev, unsigned ms)
 		t_fail("expected %s, got %s", ev_name(want), ev_name(ev->event));
 }
 
-int cq_next(struct fid_cq *cq, struct fi_cq_data_entry *c,
-	    struct fi_cq_err_entry *err, unsigned ms)
+/* entry: one of the queue's format */
+static int cq_next_any(struct fid_cq *cq, void *entry, struct fi_cq_err_entry *err, unsigned ms)
 {
 	struct fi_cq_err_entry dummy;
 	double end = now_ms() + ms;
 
 	for (unsigned spin = 0;; spin++) {
-		ssize_t n = fi_cq_read(cq, c, 1);
+		ssize_t n = fi_cq_read(cq, entry, 1);
 		if (n == 1)
 			return 1;
 		if (n == -FI_EAVAIL) {
@@ -605,6 +616,12 @@ int cq_next(struct fid_cq *cq, struct fi_cq_data_entry *c,
 		if (spin > 2000)
 			sleep_ms(1);
 	}
+}
+
+int cq_next(struct fid_cq *cq, struct fi_cq_data_entry *c,
+	    struct fi_cq_err_entry *err, unsigned ms)
+{
+	return cq_next_any(cq, c, err, ms);
 }
 
 int post_recv(struct ep *e, void *buf, size_t n, void *ctx)
@@ -702,14 +719,12 @@ static uint16_t sa_port(const struct sockaddr_storage *a)
 					      : ((const struct sockaddr_in *)a)->sin_port);
 }
 
-void srv_open_at(struct srv *s, const struct opts *o, const char *node, const char *service)
+void srv_listen(struct srv *s, struct fi_info *info, const struct opts *o)
 {
-	struct fi_info *h = hints_new(o);
 	struct fi_eq_attr eqa = { .size = 64, .wait_obj = o->eq_wait };
 
 	memset(s, 0, sizeof(*s));
-	s->info = info_get(node, service, FI_SOURCE, h);
-	fi_freeinfo(h);
+	s->info = info;
 	OK(fi_fabric(s->info->fabric_attr, &s->fabric, NULL));
 	OK(fi_passive_ep(s->fabric, s->info, &s->pep, NULL));
 	OK(fi_eq_open(s->fabric, &eqa, &s->eq, NULL));
@@ -718,9 +733,17 @@ void srv_open_at(struct srv *s, const struct opts *o, const char *node, const ch
 	s->addrlen = sizeof(s->addr);
 	OK(fi_getname(&s->pep->fid, &s->addr, &s->addrlen));
 	s->port = sa_port(&s->addr);
-	snprintf(s->node, sizeof(s->node), "%s", node);
 	snprintf(s->service, sizeof(s->service), "%u", s->port);
 	pump_add_eq(s->eq);
+}
+
+void srv_open_at(struct srv *s, const struct opts *o, const char *node, const char *service)
+{
+	struct fi_info *h = hints_new(o), *info = info_get(node, service, FI_SOURCE, h);
+
+	fi_freeinfo(h);
+	srv_listen(s, info, o);
+	snprintf(s->node, sizeof(s->node), "%s", node);
 }
 
 void srv_open(struct srv *s, const struct opts *o) { srv_open_at(s, o, "127.0.0.1", NULL); }
@@ -728,7 +751,8 @@ void srv_open(struct srv *s, const struct opts *o) { srv_open_at(s, o, "127.0.0.
 void srv_close(struct srv *s)
 {
 	pump_drop_eq(s->eq);
-	OK_SOFT(fi_close(&s->pep->fid));
+	if (s->pep)
+		OK_SOFT(fi_close(&s->pep->fid));
 	OK_SOFT(fi_close(&s->eq->fid));
 	OK_SOFT(fi_close(&s->fabric->fid));
 	fi_freeinfo(s->info);
@@ -823,11 +847,10 @@ void srv_accept(struct srv *s, struct cm_event *req, struct ep *e,
 	OK(fi_accept(e->ep, data, len));
 }
 
-void pair_join(struct srv *s, struct ep *c, struct ep *p, const struct opts *o)
+void pair_connect(struct srv *s, struct ep *c, struct ep *p, const struct opts *o)
 {
 	struct cm_event ev;
 
-	cli_make(c, s, o);
 	OK(cli_connect(c, NULL, 0));
 	srv_take(s, &ev, 5000);
 	srv_accept(s, &ev, p, o, NULL, 0);
@@ -837,6 +860,12 @@ void pair_join(struct srv *s, struct ep *c, struct ep *p, const struct opts *o)
 	eq_need(c->eq, FI_CONNECTED, &ev, 5000);
 	if (ev.e.fid != &c->ep->fid)
 		t_bad("FI_CONNECTED at the client carries the wrong fid");
+}
+
+void pair_join(struct srv *s, struct ep *c, struct ep *p, const struct opts *o)
+{
+	cli_make(c, s, o);
+	pair_connect(s, c, p, o);
 }
 
 void pair_open(struct pair *p, const struct opts *o)
@@ -939,25 +968,7 @@ void shm_clean(const char *tag) { shm_walk(tag, true); }
 
 int rdm_next(struct rdm *r, struct fi_cq_tagged_entry *c, struct fi_cq_err_entry *err, unsigned ms)
 {
-	double end = now_ms() + ms;
-
-	for (unsigned spin = 0;; spin++) {
-		ssize_t n = fi_cq_read(r->cq, c, 1);
-		if (n == 1)
-			return 1;
-		if (n == -FI_EAVAIL) {
-			memset(err, 0, sizeof(*err));
-			fi_cq_readerr(r->cq, err, 0);
-			return -FI_EAVAIL;
-		}
-		if (n != -FI_EAGAIN)
-			t_fail("fi_cq_read returned %zd (%s)", n, t_err(n));
-		if (now_ms() >= end)
-			return 0;
-		pump();
-		if (spin > 2000)
-			sleep_ms(1);
-	}
+	return cq_next_any(r->cq, c, err, ms);
 }
 
 static void rdm_done(struct rdm *r, const void *ctx, const char *what, size_t n, unsigned ms)

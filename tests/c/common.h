@@ -106,6 +106,9 @@ const char *t_err(long rc);
 const char *t_prov(void);
 /* The library's own version, for "known difference" remarks. */
 uint32_t t_lib_version(void);
+/* A new file in TMPDIR, or in /tmp; path receives its name. */
+#define T_PATH 4096
+int t_temp(char path[T_PATH], const char *name);
 
 /* -------------------------------------------------------- measurements */
 
@@ -218,7 +221,9 @@ struct fi_info *info_get(const char *node, const char *service,
 void srv_open(struct srv *s, const struct opts *o);            /* 127.0.0.1:0 */
 void srv_open_at(struct srv *s, const struct opts *o, const char *node,
 		 const char *service);
-void srv_close(struct srv *s);
+/* The same with an info of the program's own, which is taken over. */
+void srv_listen(struct srv *s, struct fi_info *info, const struct opts *o);
+void srv_close(struct srv *s);     /* pep may be NULL: closed before */
 
 /* Build an endpoint from info (taken over).  NULL objects are created. */
 void ep_make(struct ep *e, struct fi_info *info, const struct opts *o,
@@ -238,6 +243,8 @@ void srv_accept(struct srv *s, struct cm_event *req, struct ep *e,
 
 void pair_open(struct pair *p, const struct opts *o);
 void pair_join(struct srv *s, struct ep *c, struct ep *p, const struct opts *o);
+/* Connect c, which is made already, to a new p. */
+void pair_connect(struct srv *s, struct ep *c, struct ep *p, const struct opts *o);
 void pair_close(struct pair *p);
 
 /* --------------------------------------------------- progress and queues */

@@ -131,15 +131,13 @@ static void listener_unread(void *arg)
 	for (double end = now_ms() + 5000; fi_eq_read(s.eq, &ev.event, &ev.e, sizeof(ev.e), FI_PEEK) == -FI_EAGAIN && now_ms() < end;)
 		pump();
 	OK(fi_close(&s.pep->fid));
+	s.pep = NULL;
 	ssize_t n = fi_eq_read(s.eq, &ev.event, &ev.e, sizeof(ev.e), FI_PEEK);
 	EXPECT(n == -FI_EAGAIN, "a closed listener's %s is still there", ev_name(ev.event));
 	n = eq_next(c.eq, &ev, 5000);
 	EXPECT(n == -FI_EAVAIL, "the client is not told: %zd", n);
 	ep_close(&c);
-	pump_drop_eq(s.eq);
-	OK(fi_close(&s.eq->fid));
-	OK(fi_close(&s.fabric->fid));
-	fi_freeinfo(s.info);
+	srv_close(&s);
 }
 
 static void listener_read(void *arg)
@@ -153,16 +151,14 @@ static void listener_read(void *arg)
 	OK(cli_connect(&c, NULL, 0));
 	srv_take(&s, &ev, 5000);
 	OK(fi_close(&s.pep->fid));
+	s.pep = NULL;
 	srv_accept(&s, &ev, &p, &o, NULL, 0);
 	eq_need(s.eq, FI_CONNECTED, &ev, 5000);
 	eq_need(c.eq, FI_CONNECTED, &ev, 5000);
 	xfer(&c, &p, 100, 1);
 	ep_close(&c);
 	ep_close(&p);
-	pump_drop_eq(s.eq);
-	OK(fi_close(&s.eq->fid));
-	OK(fi_close(&s.fabric->fid));
-	fi_freeinfo(s.info);
+	srv_close(&s);
 }
 
 int main(void)

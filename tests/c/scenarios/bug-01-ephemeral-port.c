@@ -14,7 +14,6 @@ static void one(const char *node, uint32_t format, int family, const char *conne
 	struct opts o = OPTS_DEFAULT;
 	struct srv s;
 	struct ep c, p;
-	struct cm_event ev;
 	unsigned char buf[64];
 	size_t len = 4;
 	int rc;
@@ -42,12 +41,7 @@ static void one(const char *node, uint32_t format, int family, const char *conne
 
 	snprintf(s.node, sizeof(s.node), "%s", connect_to);
 	t_step("client to %s port %s", connect_to, s.service);
-	cli_make(&c, &s, &o);
-	OK(cli_connect(&c, NULL, 0));
-	srv_take(&s, &ev, 5000);
-	srv_accept(&s, &ev, &p, &o, NULL, 0);
-	eq_need(s.eq, FI_CONNECTED, &ev, 5000);
-	eq_need(c.eq, FI_CONNECTED, &ev, 5000);
+	pair_join(&s, &c, &p, &o);
 	xfer(&c, &p, 100, 1);
 	ep_close(&c);
 	ep_close(&p);

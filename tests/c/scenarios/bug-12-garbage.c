@@ -56,7 +56,7 @@ int main(void)
 	const char *r = getenv("ROUNDS");
 	int rounds = r ? atoi(r) : 200, batch = 10, honest = 0;
 	struct srv s;
-	char path[] = "/tmp/bug12-XXXXXX";
+	char path[T_PATH];
 	int saved, log;
 
 	t_begin("BUG-12", 40);
@@ -70,8 +70,7 @@ int main(void)
 	int fds = count_fds();
 
 	/* count what the library logs */
-	log = mkstemp(path);
-	REQUIRE(log >= 0, "mkstemp");
+	log = t_temp(path, "bug12");
 	unlink(path);
 	fflush(stderr);
 	saved = dup(2);

@@ -29,11 +29,10 @@ typedef int (*body)(void *arg);
  * printed.  Returns the child's status. */
 static int captured(body f, void *arg, long *out, char *first, size_t cap)
 {
-	char path[] = "/tmp/bug20-XXXXXX";
-	int fd = mkstemp(path);
+	char path[T_PATH];
+	int fd = t_temp(path, "bug20");
 	struct stat st;
 
-	REQUIRE(fd >= 0, "mkstemp: %s", strerror(errno));
 	unlink(path);
 	pid_t pid = t_fork(20);
 	if (pid == 0) {

@@ -146,31 +146,15 @@ static void cq_entry(void *arg)
 {
 	struct opts o = OPTS_DEFAULT;
 	struct ep c, p;
-	struct srv s = { 0 };
-	struct cm_event ev;
+	struct srv s;
 	struct fi_cq_data_entry ce;
-	char service[16];
 	ssize_t n;
 
 	/* a receive that is too short */
 	t_step("CQ error entry of API 1.4");
-	struct fi_eq_attr eqa = { .wait_obj = FI_WAIT_UNSPEC };
-	s.info = old_info(NULL, FI_SOURCE);
-	OK(fi_fabric(s.info->fabric_attr, &s.fabric, NULL));
-	OK(fi_passive_ep(s.fabric, s.info, &s.pep, NULL));
-	OK(fi_eq_open(s.fabric, &eqa, &s.eq, NULL));
-	pump_add_eq(s.eq);
-	OK(fi_pep_bind(s.pep, &s.eq->fid, 0));
-	OK(fi_listen(s.pep));
-	s.addrlen = sizeof(s.addr);
-	OK(fi_getname(&s.pep->fid, &s.addr, &s.addrlen));
-	snprintf(service, sizeof(service), "%u", ntohs(((struct sockaddr_in *)&s.addr)->sin_port));
-	ep_make(&c, old_info(service, 0), &o, NULL, NULL, NULL);
-	OK(cli_connect(&c, NULL, 0));
-	srv_take(&s, &ev, 5000);
-	srv_accept(&s, &ev, &p, &o, NULL, 0);
-	eq_need(s.eq, FI_CONNECTED, &ev, 5000);
-	eq_need(c.eq, FI_CONNECTED, &ev, 5000);
+	srv_listen(&s, old_info(NULL, FI_SOURCE), &o);
+	ep_make(&c, old_info(s.service, 0), &o, NULL, NULL, NULL);
+	pair_connect(&s, &c, &p, &o);
 	xfer(&c, &p, 100, 1);
 	static char in[16], out[100];
 	OK(post_recv(&p, in, sizeof(in), in));
@@ -222,13 +206,13 @@ static void list(void *h, const char *what)
 static void two_copies(void *arg)
 {
 	Dl_info di;
-	char path[] = "/tmp/bug37-XXXXXX", buf[65536];
+	char path[T_PATH], buf[65536];
 	ssize_t n;
 
 	REQUIRE(dladdr((void *)(uintptr_t)fi_version, &di) && di.dli_fname, "dladdr");
 	t_step("copy under another path, RTLD_LOCAL");
-	int in = open(di.dli_fname, O_RDONLY), out = mkstemp(path);
-	REQUIRE(in >= 0 && out >= 0, "copying the library");
+	int in = open(di.dli_fname, O_RDONLY), out = t_temp(path, "bug37");
+	REQUIRE(in >= 0, "copying the library");
 	while ((n = read(in, buf, sizeof(buf))) > 0)
 		REQUIRE(write(out, buf, (size_t)n) == n, "copying the library");
 	close(in);
