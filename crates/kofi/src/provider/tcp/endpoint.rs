@@ -15,7 +15,7 @@ use super::completion_queue::TcpCompletionQueue;
 use super::counter::TcpCounter;
 use super::domain::{Progress, Shared, State};
 use super::shared_receive::TcpSharedReceive;
-use super::socket::{self, errno_of};
+use super::socket;
 use crate::buffer::Buffers;
 use crate::buffer_scope::Loans;
 use crate::clock::now;
@@ -153,20 +153,7 @@ impl EndpointOps for TcpEndpoint {
         let mut state = self.domain.lock();
         let dest = state.machine.connect(self.id, dest, data, now())?;
         state.notice(self.id, What::Connecting(data.len()));
-        let socket = socket::start_connecting(self.source, &dest)
-            .and_then(|socket| self.domain.watch(self.id, &socket).map(|()| socket));
-        match socket {
-            Ok(socket) => {
-                state.attach(self.id, socket);
-                // On a quick network the connection is there already.
-                state.service(self.id);
-            }
-            // How it went is an event, also when it did not get far.
-            Err(errno) => {
-                state.machine.transport_failed(self.id, errno_of(errno));
-                state.settle_endpoint(self.id);
-            }
-        }
+        state.attach(self.id, socket::start_connecting(self.source, &dest));
         Ok(())
     }
 
@@ -183,16 +170,7 @@ impl EndpointOps for TcpEndpoint {
         }
         *lock(&self.pending) = None;
         state.notice(self.id, What::Accepting(data.len()));
-        match self.domain.watch(self.id, &socket) {
-            Ok(()) => {
-                state.attach(self.id, socket);
-                state.service(self.id);
-            }
-            Err(errno) => {
-                state.machine.transport_failed(self.id, errno_of(errno));
-                state.settle_endpoint(self.id);
-            }
-        }
+        state.attach(self.id, Ok(socket));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 
 use super::State;
+use super::driving::watch;
 use crate::clock::now;
 use crate::provider::tcp::completion_queue::CqShared;
 use crate::provider::tcp::counter::CntrShared;
@@ -74,14 +75,24 @@ impl State {
         self.connections.get_mut(ep.index())?.as_mut().filter(|connection| connection.id == ep)
     }
 
-    /// The endpoint's socket, from connect or accept.
-    pub(crate) fn attach(&mut self, ep: EpId, socket: OwnedFd) {
-        if let Some(connection) = self.connection(ep) {
-            // Whether it is true is found out by trying. What can be read is told by an event: nothing
-            // can yet, since the peer waits for what we write.
-            connection.writable = true;
-            connection.socket = Some(socket);
-            self.keep_alive(ep);
+    /// The endpoint's socket, from connect or accept. How it went is an event, also when it did not get far.
+    pub(crate) fn attach(&mut self, ep: EpId, socket: rustix::io::Result<OwnedFd>) {
+        match socket.and_then(|socket| watch(&self.epoll, ep, &socket).map(|()| socket)) {
+            Ok(socket) => {
+                if let Some(connection) = self.connection(ep) {
+                    // Whether it is true is found out by trying. What can be read is told by an event:
+                    // nothing can yet, since the peer waits for what we write.
+                    connection.writable = true;
+                    connection.socket = Some(socket);
+                    self.keep_alive(ep);
+                }
+                // On a quick network the connection is there already.
+                self.service(ep);
+            }
+            Err(errno) => {
+                self.machine.transport_failed(ep, errno_of(errno));
+                self.settle_endpoint(ep);
+            }
         }
     }
 

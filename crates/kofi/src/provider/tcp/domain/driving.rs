@@ -65,12 +65,6 @@ impl Source for Shared {
 }
 
 impl Shared {
-    /// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be
-    /// told to the kernel again.
-    pub(crate) fn watch(&self, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
-        watch(&self.epoll, ep, socket)
-    }
-
     /// Who waits for what the domain brings.
     pub(crate) fn waiter(
         self: &Arc<Self>,
@@ -281,6 +275,8 @@ fn look<'a>(epoll: &OwnedFd, events: &'a mut [MaybeUninit<epoll::Event>; EVENTS]
     epoll::wait(epoll, events, Some(&zero)).map_or(&[], |(events, _)| events)
 }
 
+/// Watches an endpoint's socket. Edge triggered: nothing is told twice, and nothing has to be told to the
+/// kernel again.
 pub(super) fn watch(epoll: &OwnedFd, ep: EpId, socket: &OwnedFd) -> rustix::io::Result<()> {
     let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
     epoll::add(epoll, socket, EventData::new_u64(ep.bits()), flags)
