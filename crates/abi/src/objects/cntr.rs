@@ -2,6 +2,7 @@
 //! The counter (`fi_cntr(3)`).
 
 use core::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,6 +10,7 @@ use kofi::provider::CounterOps;
 use kofi_core::{Counter, Error, Result};
 
 use super::domain::Domain;
+use super::wait::{Waitable, control};
 use super::{Class, Object, absent, free, new_fid, object, place, status, wait};
 use crate::boundary::boundary;
 use crate::sys::*;
@@ -33,7 +35,7 @@ unsafe impl Class for Cntr {
     const NAME: &'static str = "counter";
 
     fn table() -> &'static fi_ops {
-        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control), ..absent::FID };
+        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control::<Cntr>), ..absent::FID };
         &TABLE
     }
 }
@@ -102,13 +104,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     })
 }
 
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        let cntr = unsafe { object::<Cntr, _>("fi_control", fid)? };
-        // SAFETY: the caller's argument for that command.
-        unsafe { wait::wait_control(command, arg, cntr.wait_obj, || cntr.ops.fd()) }
-    })
+impl Waitable for Cntr {
+    fn wait_obj(&self) -> fi_wait_obj {
+        self.wait_obj
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        self.ops.fd()
+    }
 }
 
 /// A number of the counter; 0 of what is none, since there is no other way to say so.

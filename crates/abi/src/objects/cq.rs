@@ -3,6 +3,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,6 +12,7 @@ use kofi::{CqAttr, CqEntry, Version, WaitCond};
 use kofi_core::{CompletionError, Error, Result};
 
 use super::domain::Domain;
+use super::wait::{Waitable, control};
 use super::{Class, Object, absent, count, free, new_fid, object, place, status, text, wait};
 use crate::sys::*;
 
@@ -38,7 +40,7 @@ unsafe impl Class for Cq {
     const NAME: &'static str = "completion queue";
 
     fn table() -> &'static fi_ops {
-        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control), ..absent::FID };
+        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control::<Cq>), ..absent::FID };
         &TABLE
     }
 }
@@ -145,13 +147,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     })
 }
 
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        let cq = unsafe { object::<Cq, _>("fi_control", fid)? };
-        // SAFETY: the caller's argument for that command.
-        unsafe { wait::wait_control(command, arg, cq.wait_obj, || cq.ops.fd()) }
-    })
+impl Waitable for Cq {
+    fn wait_obj(&self) -> fi_wait_obj {
+        self.wait_obj
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        self.ops.fd()
+    }
 }
 
 /// Entries of the application's array, one after the other.

@@ -4,6 +4,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use kofi_core::time::sread_timeout;
 use kofi_core::{Error, Fid, Result};
 
 use super::fabric::{FabricClass, Name, Shared};
+use super::wait::{Waitable, control};
 use super::{Class, Held, Object, absent, bytes, count, free, new_fid, object, place, status, text, wait};
 use crate::info;
 use crate::sys::*;
@@ -67,7 +69,7 @@ unsafe impl Class for Eq {
     const NAME: &'static str = "event queue";
 
     fn table() -> &'static fi_ops {
-        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control), ..absent::FID };
+        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control::<Eq>), ..absent::FID };
         &TABLE
     }
 }
@@ -134,13 +136,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     })
 }
 
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        let eq = unsafe { object::<Eq, _>("fi_control", fid)? };
-        // SAFETY: the caller's argument for that command.
-        unsafe { wait::wait_control(command, arg, eq.wait_obj, || eq.queue.fd()) }
-    })
+impl Waitable for Eq {
+    fn wait_obj(&self) -> fi_wait_obj {
+        self.wait_obj
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        self.queue.fd()
+    }
 }
 
 /// Where an event goes.

@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 
-use kofi::{Message, OpFlags, Receive, RmaIov};
+use kofi::{Buffers, Message, OpFlags, Receive, RmaIov};
 use kofi_core::Result;
 use smallvec::SmallVec;
 
@@ -30,10 +30,27 @@ const READ_LIMIT: &str = "rx_attr.iov_limit";
 const WRITE: &str = "fi_writemsg";
 const REMOTE_LIMIT: &str = "tx_attr.rma_iov_limit";
 
-/// The default flags of a write.
+/// Writes, with the endpoint's own flags.
 #[inline]
-fn defaults(ep: &Ep) -> OpFlags {
-    write_flags(ep.tx_flags() & (LEVELS | FI_INJECT | FI_COMMIT_COMPLETE))
+fn post_write(
+    ep: &Ep,
+    buffers: Buffers,
+    data: Option<u64>,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> Result<()> {
+    let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+    let flags = write_flags(ep.tx_flags() & (LEVELS | FI_INJECT | FI_COMMIT_COMPLETE));
+    Ok(ep.ops().write(Message { buffers, data, flags, context: number(context) }, &[remote])?)
+}
+
+/// Reads, with the endpoint's own flags.
+#[inline]
+fn post_read(ep: &Ep, buffers: Buffers, addr: u64, key: u64, context: *mut c_void) -> Result<()> {
+    let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
+    let flags = read_flags(ep.tx_flags() & LEVELS);
+    Ok(ep.ops().read(Receive { buffers, flags, context: number(context) }, &[remote])?)
 }
 
 /// The peer's memory.
@@ -62,9 +79,7 @@ unsafe extern "C" fn read(
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
         let (ep, buffers) = unsafe { (object::<Ep, _>(READ, ep)?, memory::sink(READ, buf, len)?) };
-        let receive =
-            Receive { buffers, flags: read_flags(ep.tx_flags() & LEVELS), context: number(context) };
-        Ok(ep.ops().read(receive, &[RmaIov { addr, len: len as u64, key }])?)
+        post_read(ep, buffers, addr, key, context)
     })
 }
 
@@ -82,10 +97,7 @@ unsafe extern "C" fn readv(
         // SAFETY: as above.
         let (ep, buffers) =
             unsafe { (object::<Ep, _>(READ, ep)?, memory::sinks(READ, READ_LIMIT, iov, count)?) };
-        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
-        let receive =
-            Receive { buffers, flags: read_flags(ep.tx_flags() & LEVELS), context: number(context) };
-        Ok(ep.ops().read(receive, &[remote])?)
+        post_read(ep, buffers, addr, key, context)
     })
 }
 
@@ -115,8 +127,7 @@ unsafe extern "C" fn write(
     status(|| {
         // SAFETY: the caller's object; its memory, until the operation is complete.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
-        let message = Message { buffers, data: None, flags: defaults(ep), context: number(context) };
-        Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
+        post_write(ep, buffers, None, addr, key, context)
     })
 }
 
@@ -133,9 +144,7 @@ unsafe extern "C" fn writev(
     status(|| {
         // SAFETY: as above.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::sources(WRITE, iov, count)?) };
-        let remote = RmaIov { addr, len: buffers.total_len() as u64, key };
-        let message = Message { buffers, data: None, flags: defaults(ep), context: number(context) };
-        Ok(ep.ops().write(message, &[remote])?)
+        post_write(ep, buffers, None, addr, key, context)
     })
 }
 
@@ -167,8 +176,7 @@ unsafe extern "C" fn writedata(
     status(|| {
         // SAFETY: as above.
         let (ep, buffers) = unsafe { (object::<Ep, _>(WRITE, ep)?, memory::source(WRITE, buf, len)?) };
-        let message = Message { buffers, data: Some(data), flags: defaults(ep), context: number(context) };
-        Ok(ep.ops().write(message, &[RmaIov { addr, len: len as u64, key }])?)
+        post_write(ep, buffers, Some(data), addr, key, context)
     })
 }
 

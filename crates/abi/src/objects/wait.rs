@@ -27,7 +27,7 @@ unsafe impl Class for Wait {
     const NAME: &'static str = "wait set";
 
     fn table() -> &'static fi_ops {
-        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control), ..absent::FID };
+        static TABLE: fi_ops = fi_ops { close: Some(close), control: Some(control::<Wait>), ..absent::FID };
         &TABLE
     }
 }
@@ -71,13 +71,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     })
 }
 
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    status(|| {
-        // SAFETY: the caller's object.
-        let set = unsafe { object::<Wait, _>("fi_control", fid)? };
-        // SAFETY: the caller's argument for that command.
-        unsafe { wait_control(command, arg, FI_WAIT_FD, || Ok(set.0.fd())) }
-    })
+impl Waitable for Wait {
+    fn wait_obj(&self) -> fi_wait_obj {
+        FI_WAIT_FD
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        Ok(self.0.fd())
+    }
 }
 
 unsafe extern "C" fn wait(set: *mut fid_wait, timeout: c_int) -> c_int {
@@ -136,48 +137,55 @@ pub(super) unsafe fn wanted<'a>(
     Ok((wait_obj, None))
 }
 
+/// A class with a wait object.
+pub(super) trait Waitable: Class {
+    fn wait_obj(&self) -> fi_wait_obj;
+
+    /// # Errors
+    /// -FI_ENOSYS where there is none.
+    fn fd(&self) -> Result<BorrowedFd<'_>>;
+}
+
 /// `FI_GETWAIT` and `FI_GETWAITOBJ`. Of queues and counters that leave the choice to the provider it is a descriptor.
-///
-/// # Errors
 /// -FI_ENOSYS for other commands, and for objects without a descriptor; -FI_ETOOSMALL for an array without room.
-///
-/// # Safety
-/// `arg` is null or what the command takes.
-pub(super) unsafe fn wait_control<'a>(
+pub(super) unsafe extern "C" fn control<T: Waitable>(
+    fid: *mut fid,
     command: c_int,
     arg: *mut c_void,
-    wait_obj: fi_wait_obj,
-    fd: impl FnOnce() -> Result<BorrowedFd<'a>>,
-) -> Result<()> {
+) -> c_int {
     const CALL: &str = "fi_control(FI_GETWAIT)";
-    match command {
-        FI_GETWAITOBJ => {
-            // SAFETY: an `enum fi_wait_obj`.
-            *unsafe { place(CALL, arg.cast::<fi_wait_obj>())? } = match wait_obj {
-                FI_WAIT_NONE | FI_WAIT_UNSPEC => FI_WAIT_FD,
-                chosen => chosen,
-            };
-            Ok(())
-        }
-        FI_GETWAIT if wait_obj == FI_WAIT_POLLFD => {
-            // SAFETY: a `struct fi_wait_pollfd`.
-            let list = unsafe { place(CALL, arg.cast::<fi_wait_pollfd>())? };
-            let fd = fd()?.as_raw_fd();
-            let have = core::mem::replace(&mut list.nfds, 1);
-            // It is the same as long as the object is there.
-            list.change_index = 1;
-            if have < 1 || list.fd.is_null() {
-                return Err(Error::TooSmall { call: CALL, have, need: 1 });
+    status(|| {
+        // SAFETY: the caller's object, and below its argument for that command.
+        let object = unsafe { object::<T, _>("fi_control", fid)? };
+        match command {
+            FI_GETWAITOBJ => {
+                // SAFETY: an `enum fi_wait_obj`.
+                *unsafe { place(CALL, arg.cast::<fi_wait_obj>())? } = match object.wait_obj() {
+                    FI_WAIT_NONE | FI_WAIT_UNSPEC => FI_WAIT_FD,
+                    chosen => chosen,
+                };
+                Ok(())
             }
-            // SAFETY: the array has room for one.
-            unsafe { list.fd.write(libc::pollfd { fd, events: libc::POLLIN, revents: 0 }) };
-            Ok(())
+            FI_GETWAIT if object.wait_obj() == FI_WAIT_POLLFD => {
+                // SAFETY: a `struct fi_wait_pollfd`.
+                let list = unsafe { place(CALL, arg.cast::<fi_wait_pollfd>())? };
+                let fd = object.fd()?.as_raw_fd();
+                let have = core::mem::replace(&mut list.nfds, 1);
+                // It is the same as long as the object is there.
+                list.change_index = 1;
+                if have < 1 || list.fd.is_null() {
+                    return Err(Error::TooSmall { call: CALL, have, need: 1 });
+                }
+                // SAFETY: the array has room for one.
+                unsafe { list.fd.write(libc::pollfd { fd, events: libc::POLLIN, revents: 0 }) };
+                Ok(())
+            }
+            FI_GETWAIT => {
+                // SAFETY: an int.
+                *unsafe { place(CALL, arg.cast::<c_int>())? } = object.fd()?.as_raw_fd();
+                Ok(())
+            }
+            _ => Err(Error::Unsupported("fi_control")),
         }
-        FI_GETWAIT => {
-            // SAFETY: an int.
-            *unsafe { place(CALL, arg.cast::<c_int>())? } = fd()?.as_raw_fd();
-            Ok(())
-        }
-        _ => Err(Error::Unsupported("fi_control")),
-    }
+    })
 }
