@@ -256,8 +256,7 @@ pub fn a_peer_dies_at_each_byte_of_a_message(world: &mut dyn World) -> Outcome {
                 }
             }
             silent(world, pair.server.eq);
-            ok(world.close_ep(connection.client));
-            ok(world.close_ep(connection.server));
+            connection.close_endpoints(world);
             drain(world, &pair.client);
         }
     }

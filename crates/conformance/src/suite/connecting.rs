@@ -192,11 +192,7 @@ pub fn the_address_may_come_from_the_info(world: &mut dyn World) -> Outcome {
     let client = pair.client.endpoint_with(world, &attr, None);
     ok(world.connect(client, None, &[]));
     let (request, _) = request(world, pair.server.eq);
-    let server = pair.server.endpoint(world, Some(request));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
-    Connected { pair, server, client }.close(world);
+    pair.accept(world, client, request).close(world);
     PASSED
 }
 
@@ -214,9 +210,7 @@ pub fn both_sides_agree_on_addresses(world: &mut dyn World) -> Outcome {
     assert_eq!(local, pair.address);
     let server = pair.server.endpoint(world, Some(request));
     refused(world.ep_peer(server), Errno::ENOTCONN);
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
+    pair.accept_by(world, client, server);
     assert_eq!(ok(world.ep_name(client)), peer);
     assert_eq!(ok(world.ep_peer(server)), peer);
     assert_eq!(ok(world.ep_peer(client)), pair.address);
@@ -234,10 +228,7 @@ pub fn enabling_first_is_allowed(world: &mut dyn World) -> Outcome {
     let (request, _) = request(world, pair.server.eq);
     let server = pair.server.endpoint(world, Some(request));
     ok(world.enable(server));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
-    Connected { pair, server, client }.close(world);
+    pair.accept_by(world, client, server).close(world);
     PASSED
 }
 
@@ -303,11 +294,7 @@ pub fn a_failed_accept_keeps_the_request(world: &mut dyn World) -> Outcome {
     ok(world.ep_bind_eq(bare, pair.server.eq, OpFlags::empty()));
     refused(world.accept(bare, &[]), Errno::ENOCQ);
     ok(world.close_ep(bare));
-    let server = pair.server.endpoint(world, Some(request));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
-    Connected { pair, server, client }.close(world);
+    pair.accept(world, client, request).close(world);
     PASSED
 }
 

@@ -72,8 +72,7 @@ pub fn counters_count_each_kind(world: &mut dyn World) -> Outcome {
             refused(world.close_cntr(counter), Errno::EBUSY);
         }
     }
-    ok(world.close_ep(connection.client));
-    ok(world.close_ep(connection.server));
+    connection.close_endpoints(world);
     ok(world.close_mr(mr));
     refused(world.close_domain(pair.client.domain), Errno::EBUSY);
     for (counter, _) in ours.into_iter().chain(theirs) {
@@ -100,8 +99,7 @@ pub fn failures_are_counted_apart(world: &mut dyn World) -> Outcome {
     refused(world.cntr_wait(counter, 1, PATIENT), Errno::EAVAIL);
     // The access was forbidden: all that was pending failed.
     assert_eq!((ok(world.cntr_read(counter)), ok(world.cntr_readerr(counter))), (0, 3));
-    ok(world.close_ep(connection.client));
-    ok(world.close_ep(connection.server));
+    connection.close_endpoints(world);
     ok(world.close_cntr(counter));
     pair.close(world);
     PASSED
@@ -172,8 +170,7 @@ pub fn a_counter_will_do_without_a_queue(world: &mut dyn World) -> Outcome {
     ok(world.cntr_wait(ours, 2, PATIENT));
     ok(world.cntr_wait(theirs, 2, PATIENT));
     assert_eq!(ok(world.mr_read(mr)), [2; 8]);
-    ok(world.close_ep(connection.client));
-    ok(world.close_ep(connection.server));
+    connection.close_endpoints(world);
     ok(world.close_mr(mr));
     ok(world.close_cntr(ours));
     ok(world.close_cntr(theirs));

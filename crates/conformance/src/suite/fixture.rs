@@ -335,6 +335,19 @@ impl Pair {
         ok(world.connect(client, Some(self.address), &[]));
         let (request, _) = request(world, self.server.eq);
         let server = self.server.endpoint_with(world, server, Some(request));
+        self.accept_by(world, client, server)
+    }
+
+    /// The client's request is accepted, and both sides are connected.
+    #[track_caller]
+    pub fn accept(&self, world: &mut dyn World, client: Endpoint, request: Request) -> Connected {
+        let server = self.server.endpoint(world, Some(request));
+        self.accept_by(world, client, server)
+    }
+
+    /// The same by an endpoint that was made for the request.
+    #[track_caller]
+    pub fn accept_by(&self, world: &mut dyn World, client: Endpoint, server: Endpoint) -> Connected {
         ok(world.accept(server, &[]));
         connected(world, self.server.eq, server);
         connected(world, self.client.eq, client);
@@ -374,10 +387,15 @@ impl Connected {
         assert_eq!(completion(world, self.pair.client.cq).context, 72);
     }
 
-    /// Closes everything, in the legal order.
-    pub fn close(&self, world: &mut dyn World) {
+    /// Closes its endpoints, and nothing else.
+    pub fn close_endpoints(&self, world: &mut dyn World) {
         ok(world.close_ep(self.client));
         ok(world.close_ep(self.server));
+    }
+
+    /// Closes everything, in the legal order.
+    pub fn close(&self, world: &mut dyn World) {
+        self.close_endpoints(world);
         self.pair.close(world);
     }
 }

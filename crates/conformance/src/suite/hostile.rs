@@ -75,6 +75,13 @@ fn write_apart(world: &mut dyn World, peer: Raw, bytes: &[u8], at: usize) {
     write(world, peer, &bytes[at..]);
 }
 
+/// The peer goes, in good order or not.
+fn leave(world: &mut dyn World, peer: Raw, reset: bool) {
+    if let Some(raw) = world.raw() {
+        if reset { raw.reset(peer) } else { raw.close(peer) }
+    }
+}
+
 #[track_caller]
 fn read(world: &mut dyn World, peer: Raw, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -229,9 +236,7 @@ pub fn a_peer_goes_at_each_byte_of_its_answer(world: &mut dyn World) -> Outcome 
             let (ep, peer) = asked(world, &side, listener, address);
             write(world, peer, &bytes[..len]);
             run_for(world, APART);
-            if let Some(raw) = world.raw() {
-                if reset { raw.reset(peer) } else { raw.close(peer) }
-            }
+            leave(world, peer, reset);
             assert_eq!(event_error(world, side.eq).errno, Errno::ECONNRESET);
             ok(world.close_ep(ep));
             refused(world.eq_read(side.eq), Errno::EAGAIN);
@@ -251,9 +256,7 @@ pub fn a_peer_goes_at_each_byte_of_its_request(world: &mut dyn World) -> Outcome
             let peer = raw(world)?.connect(pair.address);
             write(world, peer, &bytes[..len]);
             run_for(world, APART);
-            if let Some(raw) = world.raw() {
-                if reset { raw.reset(peer) } else { raw.close(peer) }
-            }
+            leave(world, peer, reset);
         }
     }
     silent(world, pair.server.eq);
@@ -412,9 +415,7 @@ pub fn a_peer_goes_at_each_byte_of_a_message(world: &mut dyn World) -> Outcome {
             ok(world.recv(server, ReceiveOp::new(16, 1)));
             write(world, peer, &bytes[..len]);
             run_for(world, APART);
-            if let Some(raw) = world.raw() {
-                if reset { raw.reset(peer) } else { raw.close(peer) }
-            }
+            leave(world, peer, reset);
             shut_down(world, pair.server.eq, server);
             refused(world.cq_read(pair.server.cq), Errno::EAVAIL);
             let failed = ok(world.cq_readerr(pair.server.cq));
@@ -440,9 +441,7 @@ pub fn what_a_peer_sent_before_it_went_is_received(world: &mut dyn World) -> Out
             write(world, peer, &bytes);
             write(world, peer, &bytes[..more]);
             run_for(world, APART);
-            if let Some(raw) = world.raw() {
-                if reset { raw.reset(peer) } else { raw.close(peer) }
-            }
+            leave(world, peer, reset);
             run_for(world, APART);
             silent(world, pair.server.eq);
             for context in 0..2 {

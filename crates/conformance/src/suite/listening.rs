@@ -125,8 +125,7 @@ pub fn many_clients_are_served(world: &mut dyn World) -> Outcome {
         connection.exchange(world, b"each has its own");
     }
     for connection in connections {
-        ok(world.close_ep(connection.client));
-        ok(world.close_ep(connection.server));
+        connection.close_endpoints(world);
     }
     pair.close(world);
     PASSED
@@ -270,11 +269,7 @@ pub fn a_decision_can_take_its_time(world: &mut dyn World) -> Outcome {
     ok(world.set_pep_limits(pair.pep, limits));
     let (client, request, _) = pair.ask(world, &[]);
     run_for(world, Duration::from_secs(1));
-    let server = pair.server.endpoint(world, Some(request));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
-    Connected { pair, server, client }.close(world);
+    pair.accept(world, client, request).close(world);
     PASSED
 }
 

@@ -223,10 +223,8 @@ pub fn selective_completion_reports_what_asks(world: &mut dyn World) -> Outcome 
     ok(world.ep_bind_cq(client, pair.client.cq, selective));
     ok(world.connect(client, Some(pair.address), &[]));
     let (request, _) = request(world, pair.server.eq);
-    let server = pair.server.endpoint(world, Some(request));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
+    let connection = pair.accept(world, client, request);
+    let server = connection.server;
     for (context, flags) in [(1, OpFlags::empty()), (2, OpFlags::COMPLETION), (3, OpFlags::empty())] {
         ok(world.recv(server, ReceiveOp::new(8, context)));
         ok(world.send(client, SendOp::new(*b"a", context).flags(flags)));
@@ -242,9 +240,7 @@ pub fn selective_completion_reports_what_asks(world: &mut dyn World) -> Outcome 
     ok(world.shutdown(server, 0));
     assert_eq!(completion_error(world, pair.client.cq).context, 20);
     shut_down(world, pair.client.eq, client);
-    ok(world.close_ep(client));
-    ok(world.close_ep(server));
-    pair.close(world);
+    connection.close(world);
     PASSED
 }
 
@@ -577,13 +573,9 @@ pub fn completion_queues_are_shared_and_split(world: &mut dyn World) -> Outcome 
         ok(world.ep_bind_cq(client, receives, OpFlags::RECV));
         ok(world.connect(client, Some(pair.address), &[]));
         let (request, _) = request(world, pair.server.eq);
-        let server = pair.server.endpoint(world, Some(request));
-        ok(world.accept(server, &[]));
-        connected(world, pair.client.eq, client);
-        connected(world, pair.server.eq, server);
-        connections.push((client, server));
+        connections.push(pair.accept(world, client, request));
     }
-    for (number, &(client, server)) in connections.iter().enumerate() {
+    for (number, &Connected { client, server, .. }) in connections.iter().enumerate() {
         let number = number as u64;
         ok(world.recv(client, ReceiveOp::new(8, 100 + number)));
         ok(world.recv(server, ReceiveOp::new(8, 200 + number)));
@@ -598,9 +590,8 @@ pub fn completion_queues_are_shared_and_split(world: &mut dyn World) -> Outcome 
     assert_eq!(collect(receives, 3), [100, 101, 102]);
     assert_eq!(collect(pair.client.cq, 3), [300, 301, 302]);
     assert_eq!(collect(pair.server.cq, 6), [200, 201, 202, 400, 401, 402]);
-    for (client, server) in connections {
-        ok(world.close_ep(client));
-        ok(world.close_ep(server));
+    for connection in connections {
+        connection.close_endpoints(world);
     }
     ok(world.close_cq(receives));
     pair.close(world);
@@ -622,10 +613,7 @@ pub fn one_direction_needs_one_queue(world: &mut dyn World) -> Outcome {
     let server = ok(world.endpoint(pair.server.domain, &attr, Some(request)));
     ok(world.ep_bind_eq(server, pair.server.eq, OpFlags::empty()));
     ok(world.ep_bind_cq(server, pair.server.cq, OpFlags::RECV));
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
-    let connection = Connected { pair, server, client };
+    let connection = pair.accept_by(world, client, server);
     connection.exchange(world, b"one way");
     connection.close(world);
     PASSED

@@ -248,9 +248,7 @@ pub fn a_selective_queue_hears_of_the_buffer(world: &mut dyn World) -> Outcome {
     let counter = ok(world.cntr_open(pair.server.domain));
     ok(world.ep_bind_cntr(server, counter, OpFlags::RECV));
     ok(world.set_min_multi_recv(server, 1));
-    ok(world.accept(server, &[]));
-    connected(world, pair.server.eq, server);
-    connected(world, pair.client.eq, client);
+    pair.accept_by(world, client, server);
     ok(world.recv(server, ReceiveOp::multi(12, 1)));
     for _ in 0..3 {
         ok(world.send(client, quiet(b"four")));
@@ -293,10 +291,7 @@ pub fn endpoints_share_a_buffer(world: &mut dyn World) -> Outcome {
         let (client, request, _) = pair.ask(world, &[]);
         let server = pair.server.endpoint(world, Some(request));
         ok(world.ep_bind_srx(server, srx, OpFlags::empty()));
-        ok(world.accept(server, &[]));
-        connected(world, pair.server.eq, server);
-        connected(world, pair.client.eq, client);
-        connections.push(Connected { pair, server, client });
+        connections.push(pair.accept_by(world, client, server));
     }
     ok(world.srx_recv(srx, ReceiveOp::multi(6 * LEN, 1)));
     ok(world.srx_recv(srx, ReceiveOp::multi(100, 2)));
@@ -325,8 +320,7 @@ pub fn endpoints_share_a_buffer(world: &mut dyn World) -> Outcome {
     assert_eq!((failed.errno, failed.rest.map(|rest| rest.len())), (Errno::ECANCELED, Some(96)));
     ok(world.srx_recv(srx, ReceiveOp::multi(100, 3)));
     for connection in connections {
-        ok(world.close_ep(connection.client));
-        ok(world.close_ep(connection.server));
+        connection.close_endpoints(world);
     }
     ok(world.close_srx(srx));
     let failed = completion_error(world, idle);

@@ -269,8 +269,7 @@ pub fn virtual_addresses_and_keys_of_the_provider(world: &mut dyn World) -> Outc
     let connection = Connected::open(world);
     let fabric = connection.pair.server.fabric;
     // A connection needs its own domain: the server's endpoint is made in one with other rules.
-    ok(world.close_ep(connection.client));
-    ok(world.close_ep(connection.server));
+    connection.close_endpoints(world);
     let domain = ok(world.domain_with(fabric, MrMode::VIRT_ADDR | MrMode::PROV_KEY));
     let cq = ok(world.cq_open(domain, &CqAttr::default()));
     let server = Side { domain, cq, ..connection.pair.server };
@@ -292,8 +291,7 @@ pub fn virtual_addresses_and_keys_of_the_provider(world: &mut dyn World) -> Outc
     refuses(world, &connected, iov(0, 1, keys[0]));
     ok(world.close_mr(a));
     ok(world.close_mr(b));
-    ok(world.close_ep(connected.client));
-    ok(world.close_ep(connected.server));
+    connected.close_endpoints(world);
     ok(world.close_cq(cq));
     ok(world.close_domain(domain));
     connection.pair.close(world);
@@ -347,8 +345,7 @@ pub fn forbidden_access_ends_its_connection(world: &mut dyn World) -> Outcome {
                 let len = if second { 10 } else { 8 };
                 ok(world.read(connection.client, ReceiveOp::new(len, 8), &remote));
                 ends(world, &connection);
-                ok(world.close_ep(connection.client));
-                ok(world.close_ep(connection.server));
+                connection.close_endpoints(world);
             }
         }
         for data in [None, Some(1)] {
@@ -357,8 +354,7 @@ pub fn forbidden_access_ends_its_connection(world: &mut dyn World) -> Outcome {
                 let write = SendOp { data, ..SendOp::new([0xee; 8], 8).flags(OpFlags::DELIVERY_COMPLETE) };
                 ok(world.write(connection.client, write, &[remote]));
                 ends(world, &connection);
-                ok(world.close_ep(connection.client));
-                ok(world.close_ep(connection.server));
+                connection.close_endpoints(world);
             }
         }
     }
@@ -450,8 +446,7 @@ pub fn closing_a_region_ends_what_uses_it(world: &mut dyn World) -> Outcome {
         ends(world, &connection);
         let next = connection.pair.connect(world);
         assert_eq!(get(world, &next, &[iov(0, 8, 2)]), [1; 8]);
-        ok(world.close_ep(next.client));
-        ok(world.close_ep(next.server));
+        next.close_endpoints(world);
         close(world, &connection, other);
     }
     PASSED
@@ -526,12 +521,10 @@ pub fn endpoints_without_the_capability(world: &mut dyn World) -> Outcome {
         let connection = pair.connect_with(world, &with(caps), &with(Caps::RMA));
         ok(if reads { read(world, connection.client) } else { write(world, connection.client) });
         ends(world, &connection);
-        ok(world.close_ep(connection.client));
-        ok(world.close_ep(connection.server));
+        connection.close_endpoints(world);
     }
     for connection in [reader, writer, none] {
-        ok(world.close_ep(connection.client));
-        ok(world.close_ep(connection.server));
+        connection.close_endpoints(world);
     }
     ok(world.close_mr(mr));
     pair.close(world);
@@ -570,8 +563,7 @@ pub fn odd_requests_are_refused(world: &mut dyn World) -> Outcome {
     no_completion(world, pair.client.cq);
     assert!(ok(world.mr_read(mr)) == [0; 2000]);
     shut_down(world, pair.server.eq, next.server);
-    ok(world.close_ep(next.client));
-    ok(world.close_ep(next.server));
+    next.close_endpoints(world);
     close(world, &connection, mr);
     PASSED
 }
@@ -682,9 +674,7 @@ pub fn selective_completion_of_reads_and_writes(world: &mut dyn World) -> Outcom
     let (request, _) = request(world, pair.server.eq);
     let server = ok(world.endpoint(pair.server.domain, &attr, Some(request)));
     bind(world, pair.server, server);
-    ok(world.accept(server, &[]));
-    connected(world, pair.client.eq, client);
-    connected(world, pair.server.eq, server);
+    pair.accept_by(world, client, server);
     let domain: Domain = pair.server.domain;
     let mr = ok(world.mr_reg(domain, RegionOp::new([1; 8], KEY)));
     for (context, flags) in [(1, OpFlags::empty()), (2, OpFlags::COMPLETION)] {

@@ -39,10 +39,7 @@ impl Shared {
         let (client, request, _) = pair.ask(world, &[]);
         let server = pair.server.endpoint_with(world, attr, Some(request));
         ok(world.ep_bind_srx(server, self.srx, OpFlags::empty()));
-        ok(world.accept(server, &[]));
-        connected(world, pair.server.eq, server);
-        connected(world, pair.client.eq, client);
-        Connected { pair, server, client }
+        pair.accept_by(world, client, server)
     }
 
     fn recv(&self, world: &mut dyn World, len: usize, context: u64) {
@@ -59,8 +56,7 @@ impl Shared {
 
     fn close(&self, world: &mut dyn World, connections: &[Connected]) {
         for connection in connections {
-            ok(world.close_ep(connection.client));
-            ok(world.close_ep(connection.server));
+            connection.close_endpoints(world);
         }
         ok(world.close_srx(self.srx));
         ok(world.close_cq(self.idle));

@@ -21,9 +21,7 @@ fn open(world: &mut dyn World, wait_cond: WaitCond) -> (Connected, CompletionQue
     ok(world.ep_bind_eq(server, pair.server.eq, OpFlags::empty()));
     ok(world.ep_bind_cq(server, pair.server.cq, OpFlags::TRANSMIT));
     ok(world.ep_bind_cq(server, cq, OpFlags::RECV));
-    ok(world.accept(server, &[]));
-    connected(world, pair.server.eq, server);
-    connected(world, pair.client.eq, client);
+    pair.accept_by(world, client, server);
     for context in 0..8 {
         ok(world.recv(server, ReceiveOp::new(8, context)));
     }
@@ -38,8 +36,7 @@ fn send(world: &mut dyn World, connection: &Connected, count: usize) {
 }
 
 fn close(world: &mut dyn World, connection: &Connected, cq: CompletionQueue) {
-    ok(world.close_ep(connection.client));
-    ok(world.close_ep(connection.server));
+    connection.close_endpoints(world);
     ok(world.close_cq(cq));
     connection.pair.close(world);
 }

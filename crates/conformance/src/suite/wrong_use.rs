@@ -129,10 +129,7 @@ pub fn connect_and_accept_mixed_up(world: &mut dyn World) -> Outcome {
     let fresh = pair.client.endpoint(world, None);
     refused(world.accept(fresh, &[]), Errno::EINVAL);
     ok(world.close_ep(fresh));
-    ok(world.accept(server, &[]));
-    connected(world, pair.server.eq, server);
-    connected(world, pair.client.eq, client);
-    let connection = Connected { pair, server, client };
+    let connection = pair.accept_by(world, client, server);
     connection.exchange(world, b"unharmed");
     connection.close(world);
     PASSED
@@ -171,9 +168,7 @@ pub fn operations_too_early(world: &mut dyn World) -> Outcome {
     let (request, _) = request(world, pair.server.eq);
     let server = pair.server.endpoint(world, Some(request));
     refused(world.send(server, SendOp::new(*b"x", 0)), Errno::ENOTCONN);
-    ok(world.accept(server, &[]));
-    connected(world, pair.server.eq, server);
-    connected(world, pair.client.eq, client);
+    pair.accept_by(world, client, server);
     no_completion(world, pair.client.cq);
     let connection = Connected { pair, server, client };
     connection.exchange(world, b"unharmed");
