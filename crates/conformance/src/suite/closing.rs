@@ -30,8 +30,7 @@ pub fn shutdown_is_one_event_on_each_side(world: &mut dyn World) -> Outcome {
     let connection = Connected::open(world);
     let pair = connection.pair;
     ok(world.shutdown(connection.client, 0));
-    shut_down(world, pair.client.eq, connection.client);
-    shut_down(world, pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     ok(world.shutdown(connection.client, 0));
     ok(world.shutdown(connection.server, 0));
     silent(world, pair.client.eq);
@@ -46,8 +45,7 @@ pub fn both_sides_shut_down(world: &mut dyn World) -> Outcome {
     let pair = connection.pair;
     ok(world.shutdown(connection.client, 0));
     ok(world.shutdown(connection.server, 0));
-    shut_down(world, pair.client.eq, connection.client);
-    shut_down(world, pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     silent(world, pair.client.eq);
     silent(world, pair.server.eq);
     connection.close(world);
@@ -122,12 +120,10 @@ pub fn empty_messages_before_a_shutdown_are_received(world: &mut dyn World) -> O
 /// D12: data that nobody receives holds FI_SHUTDOWN back for a limited time only.
 pub fn unreceived_data_holds_the_end_back_for_a_limited_time(world: &mut dyn World) -> Outcome {
     let connection = Connected::open(world);
-    let pair = connection.pair;
     ok(world.set_ep_limits(connection.server, short_limits()));
     ok(world.send(connection.client, SendOp::new(*b"nobody wants this", 0)));
     ok(world.shutdown(connection.client, 0));
-    shut_down(world, pair.client.eq, connection.client);
-    shut_down(world, pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     refused(world.recv(connection.server, ReceiveOp::new(8, 0)), Errno::ESHUTDOWN);
     connection.close(world);
     PASSED
@@ -194,8 +190,7 @@ pub fn after_the_end_nothing_is_taken(world: &mut dyn World) -> Outcome {
     let pair = connection.pair;
     ok(world.shutdown(connection.client, 0));
     refused(world.send(connection.client, SendOp::new(*b"x", 0)), Errno::ESHUTDOWN);
-    shut_down(world, pair.client.eq, connection.client);
-    shut_down(world, pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     for ep in [connection.client, connection.server] {
         refused(world.send(ep, SendOp::new(*b"x", 0)), Errno::ESHUTDOWN);
         refused(world.recv(ep, ReceiveOp::new(1, 0)), Errno::ESHUTDOWN);
@@ -428,8 +423,7 @@ pub fn a_shutdown_without_a_limit_waits(world: &mut dyn World) -> Outcome {
     refused(world.eq_read(pair.client.eq), Errno::EAGAIN);
     ok(world.recv(connection.server, ReceiveOp::new(1, 2)));
     assert_eq!(completion(world, pair.client.cq).context, 1);
-    shut_down(world, pair.client.eq, connection.client);
-    shut_down(world, pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     connection.close(world);
     PASSED
 }

@@ -387,6 +387,13 @@ impl Connected {
         assert_eq!(completion(world, self.pair.client.cq).context, 72);
     }
 
+    /// The next event of both sides is that it is shut down.
+    #[track_caller]
+    pub fn both_shut_down(&self, world: &mut dyn World) {
+        shut_down(world, self.pair.client.eq, self.client);
+        shut_down(world, self.pair.server.eq, self.server);
+    }
+
     /// Closes its endpoints, and nothing else.
     pub fn close_endpoints(&self, world: &mut dyn World) {
         ok(world.close_ep(self.client));

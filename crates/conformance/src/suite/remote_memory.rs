@@ -309,8 +309,7 @@ fn refuses(world: &mut dyn World, connection: &Connected, remote: RmaIov) {
 fn ends(world: &mut dyn World, connection: &Connected) {
     let failed = completion_error(world, connection.pair.client.cq);
     assert_eq!((failed.context, failed.errno), (8, Errno::ECANCELED));
-    shut_down(world, connection.pair.server.eq, connection.server);
-    shut_down(world, connection.pair.client.eq, connection.client);
+    connection.both_shut_down(world);
 }
 
 /// Wire 14: access to memory that is not registered for it ends that connection, changes nothing, and
@@ -629,8 +628,7 @@ pub fn a_shutdown_waits_for_reads(world: &mut dyn World) -> Outcome {
     ok(world.shutdown(connection.client, 0));
     let done = completion(world, connection.pair.client.cq);
     assert!(done.buffers[0] == pattern(1, 100_000));
-    shut_down(world, connection.pair.client.eq, connection.client);
-    shut_down(world, connection.pair.server.eq, connection.server);
+    connection.both_shut_down(world);
     close(world, &connection, mr);
     PASSED
 }
