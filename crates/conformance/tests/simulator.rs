@@ -29,7 +29,8 @@ fn every_case_passes_on_rough_networks() {
     let narrow = Profile { capacity: 1000, ..rough.clone() };
     let slow = Profile { latency: 100_000..900_000, scheduling: 100..100_000, ..rough.clone() };
     let tiny = Profile { piece: Piece::AtMost(700), ..Profile::default() };
-    for (number, profile) in [rough, narrow, slow, tiny].into_iter().enumerate() {
+    let lent = Profile { lending: Some(0..200_000), ..rough.clone() };
+    for (number, profile) in [rough, narrow, slow, tiny, lent].into_iter().enumerate() {
         for seed in 0..2 {
             for case in suite::CASES {
                 // Its steps in time are finer than a slow network is.

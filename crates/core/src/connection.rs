@@ -197,6 +197,7 @@ impl Domain {
             && endpoint.state == State::Draining
             && endpoint.tx.is_empty()
             && endpoint.tx.unacked.len() + endpoint.tx.reads.len() == 0
+            && endpoint.tx.loans.count == 0
             && !matches!(endpoint.rx.incoming, Incoming::Payload(Payload { sink: Sink::Read(_), .. }))
         {
             self.end(ep, Reason::Local);
@@ -271,7 +272,7 @@ impl Domain {
                 endpoint.reason = Some(reason);
                 self.totals.endings.add(&reason);
                 self.cancel_all(ep, reason.errno());
-                self.emit(ep, Event::Shutdown { reason });
+                self.tell_end(ep);
                 self.transport(
                     ep,
                     match reason {

@@ -9,7 +9,8 @@
 //!   are made in `connection.rs`, operations posted in `message.rs`.
 //! * **Inputs** come from the transport: [`transport_open`](Domain::transport_open),
 //!   [`transport_failed`](Domain::transport_failed), [`take`](Domain::take) and
-//!   [`placed`](Domain::placed), [`sent`](Domain::sent), [`end_of_stream`](Domain::end_of_stream),
+//!   [`placed`](Domain::placed), [`sent`](Domain::sent), [`returned`](Domain::returned) for a
+//!   transport that is [lent](crate::loan) memory, [`end_of_stream`](Domain::end_of_stream),
 //!   [`input_drained`](Domain::input_drained), and [`expire`](Domain::expire) from the clock.
 //! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
 //!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
@@ -242,9 +243,14 @@ impl Domain {
     /// more comes of the endpoint. The driver closes the transport and purges unread events.
     ///
     /// # Errors
-    /// -FI_EINVAL when it is closed already.
+    /// -FI_EINVAL when it is closed already; -FI_EBUSY while its memory is [on loan](crate::loan).
     pub fn close_endpoint(&mut self, ep: EpId) -> Result<()> {
-        self.endpoint("fi_close", ep)?;
+        const CALL: &str = "fi_close";
+        let loans = self.endpoint(CALL, ep)?.tx.loans.count as usize;
+        if loans > 0 {
+            let users = list(&[(loans, "loan to the transport")]);
+            return Err(Error::Busy { call: CALL, object: "endpoint", users });
+        }
         self.cancel_all(ep, Errno::ECANCELED);
         self.events.retain(|(id, ..)| *id != ep);
         self.transports.retain(|(id, _)| *id != ep);
@@ -410,9 +416,17 @@ impl Domain {
         self.transports.push_back((ep, command));
     }
 
-    /// An operation has come to its end; it is in no list now. It goes to the queue of its
-    /// direction if there is one and somebody wants to know.
+    /// An operation has come to its end; it is in no list now. It waits for its memory, if that is on loan.
     pub(crate) fn complete(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
+        let Self { endpoints, ops, .. } = self;
+        if endpoints.get_mut(ep.0).is_some_and(|endpoint| endpoint.hold(ops, id, failure)) {
+            return;
+        }
+        self.finish(ep, id, failure);
+    }
+
+    /// It goes to the queue of its direction if there is one and somebody wants to know.
+    pub(crate) fn finish(&mut self, ep: EpId, id: OpId, failure: Option<Failure>) {
         let Some(op) = self.ops.get(id) else { return };
         let (flags, role) = (op.flags, op.role);
         let (is_remote, is_incoming) = (op.is_remote(), op.is_incoming());
@@ -474,6 +488,7 @@ impl Domain {
     /// Each pending operation of the endpoint fails with `FI_ECANCELED`; `cause` goes with it. Receives of a
     /// shared context that no message has met are not the endpoint's.
     pub(crate) fn cancel_all(&mut self, ep: EpId, cause: Errno) {
+        self.cancel_loans(ep, cause);
         while let Some(id) = self.next_pending(ep) {
             self.end_operation(ep, id, cause);
         }

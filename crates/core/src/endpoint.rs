@@ -8,6 +8,7 @@ use crate::counter::Counters;
 use crate::event_queue::Fid;
 use crate::flags::{Caps, OpFlags};
 use crate::info::Info;
+use crate::loan::Loans;
 use crate::memory::Pieces;
 use crate::multi_receive::MIN_MULTI_RECV;
 use crate::operation::{List, OpId};
@@ -161,6 +162,8 @@ pub(crate) struct Transmit {
     pub(crate) unacked: List,
     /// Reads whose request was written, and whose response has not come.
     pub(crate) reads: List,
+    /// Memory that the transport reads on.
+    pub(crate) loans: Loans,
     /// What the peer's records are answered with.
     pub(crate) replies: Replies,
     /// The first record is a reply that was written in part.
@@ -430,5 +433,11 @@ impl Endpoint {
     /// Whether the connection is up, for receiving.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Connected | State::Draining)
+    }
+
+    /// Sends, reads and writes that are pending.
+    pub(crate) fn transmits_pending(&self) -> usize {
+        let tx = &self.tx;
+        tx.queue.len() + tx.unacked.len() + tx.reads.len() + tx.loans.waiting.len()
     }
 }

@@ -38,6 +38,7 @@ pub mod flags;
 pub mod hints;
 pub mod info;
 pub mod liveness;
+pub mod loan;
 pub mod memory;
 pub mod message;
 pub mod multi_receive;

@@ -369,8 +369,7 @@ impl Domain {
             return Err(Error::TooLong { call, what: "tx_attr.inject_size", len: send.len, limit: inject });
         }
         let limit = attr.tx_size;
-        let tx = &endpoint.tx;
-        if tx.queue.len() + tx.unacked.len() + tx.reads.len() >= limit {
+        if endpoint.transmits_pending() >= limit {
             return Err(Error::Full { call, what: "the transmit queue (tx_attr.size)", limit });
         }
         let mut op = Operation::new(OpFlags::MSG | OpFlags::SEND, send.context, send.len);

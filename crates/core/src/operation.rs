@@ -65,6 +65,8 @@ pub(crate) struct Operation {
     /// The peer is to make the data durable first.
     pub(crate) commit: bool,
     pub(crate) failure: Option<Failure>,
+    /// How often its memory is on loan to the transport.
+    pub(crate) loans: u32,
     /// Nothing touches its memory any more.
     pub(crate) done: bool,
 }
@@ -94,6 +96,7 @@ impl Operation {
             ack: false,
             commit: false,
             failure: None,
+            loans: 0,
             done: false,
         }
     }

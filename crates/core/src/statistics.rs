@@ -259,7 +259,7 @@ impl Totals {
 
 impl Endpoint {
     fn statistics(&self) -> EndpointStatistics {
-        let Self { tx, rx, .. } = self;
+        let rx = &self.rx;
         EndpointStatistics {
             fid: self.fid,
             state: self.state,
@@ -267,7 +267,7 @@ impl Endpoint {
             peer: self.peer,
             connected: None,
             reason: self.reason,
-            transmits_pending: tx.queue.len() + tx.unacked.len() + tx.reads.len(),
+            transmits_pending: self.transmits_pending(),
             receives_posted: rx.posted.len(),
             unexpected: rx.unexpected.len(),
             unexpected_bytes: rx.unexpected.bytes(),

@@ -81,10 +81,14 @@ fn cut(bytes: &[u8], segments: usize) -> Vec<Vec<u8>> {
 }
 
 impl World {
-    fn new(plan: usize) -> Self {
+    fn new(plan: usize, lends: bool) -> Self {
         let now = Instant::from_nanos(0);
+        let mut hosts = [Host::active(now, plan, b"hello"), Host::passive(now, plan)];
+        for host in &mut hosts {
+            host.lends = lends;
+        }
         Self {
-            hosts: [Host::active(now, plan, b"hello"), Host::passive(now, plan)],
+            hosts,
             pipes: Default::default(),
             sent: Default::default(),
             posted: Default::default(),
@@ -138,6 +142,7 @@ impl World {
         let [first, second] = &mut self.pipes;
         let (outgoing, incoming) = if side == 0 { (first, second) } else { (second, first) };
         let host = &mut self.hosts[side];
+        host.give_back(most);
         if self.budget > 0 {
             let before = outgoing.log.len();
             host.write(outgoing, most.min(self.budget));
@@ -160,8 +165,10 @@ impl World {
     /// Runs until nothing moves any more.
     fn settle(&mut self, most: usize) {
         let state = |world: &Self| {
-            let host =
-                |host: &Host| (host.ep.map(|ep| host.domain.state(ep).unwrap()), host.done.len(), host.open);
+            let host = |host: &Host| {
+                let state = host.ep.map(|ep| (host.domain.state(ep).unwrap(), host.domain.loans(ep)));
+                (state, host.done.len(), host.open)
+            };
             let pipe = |pipe: &Pipe| (pipe.log.len(), pipe.bytes.len());
             (world.hosts.each_ref().map(host), world.pipes.each_ref().map(pipe))
         };
@@ -196,7 +203,8 @@ impl World {
     fn check_last_event(&self, side: usize) {
         let host = &self.hosts[side];
         let Some(ep) = host.ep else { return };
-        if matches!(host.domain.state(ep).unwrap(), State::Disconnected | State::Failed) {
+        let over = matches!(host.domain.state(ep).unwrap(), State::Disconnected | State::Failed);
+        if over && !host.has_lent() {
             assert_eq!(host.done.len() + host.released, host.posted, "operations are pending at the end");
         }
     }
@@ -290,6 +298,16 @@ impl World {
             let host = &mut self.hosts[side];
             if let Some(ep) = host.ep.take() {
                 assert!(host.domain.close_cq(host.cq).is_err_and(|error| error.errno() == Errno::EBUSY));
+                if host.has_lent() {
+                    assert!(host.domain.close_endpoint(ep).is_err_and(|error| error.errno() == Errno::EBUSY));
+                    host.ep = Some(ep);
+                    host.domain.abandon(ep).unwrap();
+                    while host.has_lent() {
+                        host.give_back(host.posted);
+                        host.outputs(outgoing, incoming);
+                    }
+                    host.ep = None;
+                }
                 host.domain.close_endpoint(ep).unwrap();
                 host.eq.unbind_endpoint(driver::application::FID);
                 assert!(host.domain.close_endpoint(ep).is_err_and(|error| error.errno() == Errno::EINVAL));
@@ -319,8 +337,9 @@ proptest! {
         most in prop_oneof![1usize..50, 1usize..9000],
         plan in 2usize..12,
         closer in 0..2usize,
+        lends: bool,
     ) {
-        let mut world = World::new(plan);
+        let mut world = World::new(plan, lends);
         for action in &early {
             world.act(action);
         }
@@ -365,8 +384,9 @@ proptest! {
         most in prop_oneof![1usize..50, 1usize..9000],
         closer in 0..2usize,
         again: bool,
+        lends: bool,
     ) {
-        let mut world = World::new(8);
+        let mut world = World::new(8, lends);
         world.settle(most);
         for action in &actions {
             world.act(action);
@@ -416,8 +436,9 @@ proptest! {
         budget in prop_oneof![0usize..400, 0usize..60_000],
         most in prop_oneof![1usize..50, 1usize..9000],
         quiet_end: bool,
+        lends: bool,
     ) {
-        let mut world = World::new(8);
+        let mut world = World::new(8, lends);
         (world.budget, world.quiet_end) = (budget, quiet_end);
         for action in &actions {
             world.act(action);
@@ -448,8 +469,8 @@ proptest! {
 
     /// Closing an endpoint needs no shutdown and no peer.
     #[test]
-    fn close_ends_each_operation_once(actions in vec(action(), 1..60)) {
-        let mut world = World::new(8);
+    fn close_ends_each_operation_once(actions in vec(action(), 1..60), lends: bool) {
+        let mut world = World::new(8, lends);
         for action in &actions {
             world.act(action);
         }

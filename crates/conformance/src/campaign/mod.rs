@@ -186,6 +186,7 @@ impl Schedule {
                 _ => Piece::Random,
             },
             capacity: [300, 2_000, 64 * 1024, 1 << 20][rng.usize(..4)],
+            lending: rng.bool().then(|| 0..[20_000, 2_000_000, 100_000_000][rng.usize(..3)]),
         }
     }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! The driver: a plain loop around the machines, as `kofi_core::domain` describes it.
 
+use std::collections::VecDeque;
+
 use kofi_core::event_queue::Fid;
 use kofi_core::message::{Memory, Place, Segment, Step};
-use kofi_core::{Errno, Event as CoreEvent, Instant, State, TransportCommand};
+use kofi_core::{Errno, Event as CoreEvent, Instant, OpId, State, TransportCommand};
 
 use super::Simulator;
 use super::network::{End, Found, Owner, Task};
@@ -23,6 +25,18 @@ pub(crate) struct Link {
     taken: usize,
     greeted: bool,
     write_failed: bool,
+    /// What the transport reads on, by numbers that grow.
+    loans: VecDeque<Loan>,
+    lent: u64,
+}
+
+/// Memory of an operation that the transport reads on.
+struct Loan {
+    number: u64,
+    op: OpId,
+    place: Place,
+    /// What it was when it was lent, and has to be until it comes back.
+    bytes: Vec<u8>,
 }
 
 impl Simulator {
@@ -38,6 +52,7 @@ impl Simulator {
                     self.drive(ep);
                 }
             }
+            Task::Returned(ep, number) => self.returned(ep, number),
             Task::Passive(pep) => self.drive_passive(pep),
             Task::Arriving(pep, request) => self.drive_arriving(pep, request),
             Task::DomainTimer(domain) => {
@@ -282,6 +297,34 @@ impl Simulator {
             Ok(len) => {
                 trace.add(network.now, || format!("ep {}: wrote {len} of {}", ep.0, scratch.len()));
                 let accepting = matches!(domain.machine.state(id), Ok(State::Accepting));
+                if let Some(range) = network.profile.lending.clone() {
+                    let mut rest = scratch.get(..len).unwrap_or_default();
+                    for segment in plan.segments() {
+                        let (len, lent) = match *segment {
+                            Segment::Bytes { len, .. } => (len, None),
+                            Segment::Payload(place) => match place.memory {
+                                Memory::Operation(op) => (place.len as usize, Some((op, place))),
+                                Memory::Region(_) => (place.len as usize, None),
+                            },
+                        };
+                        let bytes = rest.split_off(..len.min(rest.len())).unwrap_or_default();
+                        if let Some((op, place)) = lent
+                            && !bytes.is_empty()
+                        {
+                            let place = Place { len: bytes.len() as u64, ..place };
+                            link.lent += 1;
+                            link.loans.push_back(Loan {
+                                number: link.lent,
+                                op,
+                                place,
+                                bytes: bytes.to_vec(),
+                            });
+                            inside(|| domain.machine.lent(id, op));
+                            let at = network.now + network.rng.u64(range.clone());
+                            network.at(at, Task::Returned(ep, link.lent));
+                        }
+                    }
+                }
                 inside(|| domain.machine.sent(id, len));
                 if accepting && matches!(domain.machine.state(id), Ok(State::Connected)) {
                     // Records may have come behind the request already.
@@ -308,6 +351,40 @@ impl Simulator {
         }
     }
 
+    /// The transport does not read that memory any more.
+    fn returned(&mut self, ep: Endpoint, number: u64) {
+        let Self { endpoints, domains, network, trace, .. } = self;
+        let Some(endpoint) = endpoints.get_mut(ep.0) else { return };
+        let Some(domain) = domains.get_mut(endpoint.domain.0) else { return };
+        let loans = &mut endpoint.link.loans;
+        // What a reset has brought back earlier is not there any more.
+        let Some(loan) = loans.iter().position(|loan| loan.number == number).and_then(|at| loans.remove(at))
+        else {
+            return;
+        };
+        trace.add(network.now, || {
+            format!("ep {}: {} bytes of {:?} returned", ep.0, loan.bytes.len(), loan.op)
+        });
+        if !loan.is_as_it_was(domain) {
+            network.breaches.push(format!("ep {}: {:?} on loan was given back or changed", ep.0, loan.op));
+        }
+        inside(|| domain.machine.returned(endpoint.id, loan.op));
+        let domain = endpoint.domain;
+        self.pump(domain);
+        self.wake(ep);
+    }
+
+    /// Brings back all that the transport reads on, as a reset does. Gives whether there was anything.
+    pub(crate) fn recall(&mut self, ep: Endpoint) -> bool {
+        let numbers = self.endpoints.get(ep.0).map(|endpoint| {
+            let loans = endpoint.link.loans.iter();
+            loans.map(|loan| loan.number).collect::<Vec<_>>()
+        });
+        let numbers = numbers.unwrap_or_default();
+        numbers.iter().for_each(|&number| self.returned(ep, number));
+        !numbers.is_empty()
+    }
+
     /// Takes what a domain has to say, after each command and input.
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
@@ -322,7 +399,10 @@ impl Simulator {
                 && let Some(end) = endpoint.link.end.take()
             {
                 self.trace.add(self.network.now, || format!("ep {}: transport closed", ep.0));
-                self.network.close(end);
+                self.network.recall(end, !endpoint.link.loans.is_empty());
+                for loan in &endpoint.link.loans {
+                    self.network.soon(Task::Returned(ep, loan.number));
+                }
             }
         }
         while let Some((eq, entry)) = inside(|| object.machine.poll_event()) {
@@ -531,6 +611,17 @@ fn fill(memory: &mut [Vec<Vec<u8>>], regions: &mut [Option<Vec<Vec<u8>>>], place
         }
     }
     assert!(bytes.is_empty(), "a place outside of its operation's or region's memory: {place:?}");
+}
+
+impl Loan {
+    fn is_as_it_was(&self, domain: &DomainObject) -> bool {
+        let mut now = Vec::new();
+        let there = domain.memory.get(self.op.index()).is_some_and(|memory| !memory.is_empty());
+        if there {
+            gather(domain, self.place, &mut now);
+        }
+        now == self.bytes
+    }
 }
 
 /// Copies the bytes of a place to the end of `into`.

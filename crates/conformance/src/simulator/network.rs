@@ -36,11 +36,20 @@ pub struct Profile {
     pub piece: Piece,
     /// Bytes that a connection holds in each direction.
     pub capacity: usize,
+    /// How long the transport reads memory of operations on after it has taken their bytes, nanoseconds;
+    /// none: it copies them.
+    pub lending: Option<Range<u64>>,
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { latency: 10_000..50_000, scheduling: 100..2_000, piece: Piece::Whole, capacity: 64 * 1024 }
+        Self {
+            latency: 10_000..50_000,
+            scheduling: 100..2_000,
+            piece: Piece::Whole,
+            capacity: 64 * 1024,
+            lending: None,
+        }
     }
 }
 
@@ -78,6 +87,8 @@ pub(crate) enum Task {
     Passive(PassiveEndpoint),
     /// A request may read.
     Arriving(PassiveEndpoint, RequestId),
+    /// The transport has read what an endpoint lent it, by its number.
+    Returned(Endpoint, u64),
     /// A deadline of a domain.
     DomainTimer(u32),
     /// A deadline of a passive endpoint.
@@ -581,6 +592,11 @@ impl Network {
         }
         connection.closed[side] = true;
         self.finish(end);
+    }
+
+    /// Closes the end; by a reset, if memory is to come back that was lent to it.
+    pub(crate) fn recall(&mut self, end: End, lent: bool) {
+        if lent && self.is_open(end) { self.reset(end) } else { self.close(end) }
     }
 
     /// Breaks the connection from this end.

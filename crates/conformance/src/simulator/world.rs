@@ -774,11 +774,16 @@ impl World for Simulator {
     }
 
     fn close_ep(&mut self, ep: Endpoint) -> Result<()> {
+        let (endpoint, domain, _) = self.parts(ep, "fi_close")?;
+        if domain.machine.loans(endpoint.id) > 0 {
+            inside(|| domain.machine.abandon(endpoint.id))?;
+        }
+        let recalled = self.recall(ep);
         let (endpoint, domain, network) = self.parts(ep, "fi_close")?;
         inside(|| domain.machine.close_endpoint(endpoint.id))?;
         domain.endpoints[endpoint.id.index()] = None;
         if let Some(end) = endpoint.link.end.take() {
-            network.close(end);
+            network.recall(end, recalled);
         }
         let (domain, eq) = (endpoint.domain, endpoint.eq);
         if let Some(queue) = eq.and_then(|eq| self.queues.get_mut(eq.0)) {

@@ -40,6 +40,8 @@ impl Host {
             staged: Vec::new(),
             plan: WritePlan::new(plan).unwrap(),
             buffered,
+            lends: false,
+            loans: Vec::new(),
             open: true,
             posted: 0,
             released: 0,

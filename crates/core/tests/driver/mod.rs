@@ -45,6 +45,9 @@ pub(crate) struct Host {
     staged: Vec<u8>,
     plan: WritePlan,
     buffered: u64,
+    /// The transport reads memory of operations on: what it was lent, and the bytes at that time.
+    pub(crate) lends: bool,
+    loans: Vec<(OpId, Place, Vec<u8>)>,
     /// Whether it has a transport.
     pub(crate) open: bool,
     pub(crate) posted: usize,
@@ -72,12 +75,21 @@ impl Host {
         let Some(ep) = self.ep.filter(|_| self.open) else { return };
         self.domain.plan_write(ep, &mut self.plan);
         let mut bytes = Vec::new();
+        let mut lent = Vec::new();
         for segment in self.plan.segments().to_vec() {
             match segment {
                 Segment::Bytes { start, len } => bytes.extend(&self.plan.bytes()[start..start + len]),
                 Segment::Payload(place) => {
                     let len = place.len.min((most.saturating_sub(bytes.len())) as u64);
-                    bytes.extend(self.place(Place { len, ..place }).map(|byte| *byte));
+                    let place = Place { len, ..place };
+                    let from = bytes.len();
+                    bytes.extend(self.place(place).map(|byte| *byte));
+                    if let Memory::Operation(op) = place.memory
+                        && self.lends
+                        && len > 0
+                    {
+                        lent.push((op, place, bytes[from..].to_vec()));
+                    }
                 }
             }
         }
@@ -86,7 +98,24 @@ impl Host {
         if !pipe.abandoned {
             pipe.bytes.extend(&bytes);
         }
+        for loan in lent {
+            self.domain.lent(ep, loan.0);
+            self.loans.push(loan);
+        }
         self.domain.sent(ep, bytes.len());
+    }
+
+    /// Whether the transport reads memory on.
+    pub(crate) fn has_lent(&self) -> bool {
+        !self.loans.is_empty()
+    }
+
+    /// One of its loans comes back: the operation's memory is still there, and what it was.
+    pub(crate) fn give_back(&mut self, which: usize) {
+        let Some(ep) = self.ep.filter(|_| self.has_lent()) else { return };
+        let (op, place, bytes) = self.loans.remove(which % self.loans.len());
+        assert!(self.place(place).map(|byte| *byte).eq(bytes), "{op:?} was given back under the transport");
+        self.domain.returned(ep, op);
     }
 
     /// Reads what has arrived, as far as it can be used.
@@ -184,6 +213,8 @@ impl Host {
             incoming.bytes.clear();
         }
         while let Some((EQ, entry)) = self.domain.poll_event() {
+            let ends = matches!(entry.event, Event::Shutdown { .. });
+            assert!(!ends || !self.has_lent(), "an end is told of under the transport's reading");
             self.eq.push(entry);
         }
         while let Some(op) = self.domain.poll_released() {
