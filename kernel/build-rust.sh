@@ -31,7 +31,7 @@ env -i PATH="$PATH" HOME="${HOME:-/}" ${CARGO_HOME:+CARGO_HOME="$CARGO_HOME"} ${
 	-Zbuild-std=core,alloc -Zbuild-std-features= >&2
 
 # What C calls is kept, and what that needs. Memory is copied by the kernel's own functions.
-roots=$(sed -n 's/^extern "C" fn \(kofi_[a-z_0-9]*\)(.*/-u \1/p' "$here"/rust/src/*.rs)
+roots=$(sed -n 's/^extern "C" fn \(kofi_[a-z_0-9]*\)(.*/-u \1/p' "$here"/rust/src/*.rs "$here"/rust/src/*/*.rs)
 wrap= rename=
 for name in memcpy memmove memset memcmp bcmp strlen; do
 	wrap="$wrap --wrap=$name"

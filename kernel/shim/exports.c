@@ -83,3 +83,4 @@ EXPORT_SYMBOL_GPL(kofi_wait_open);
 EXPORT_SYMBOL_GPL(kofi_write);
 EXPORT_SYMBOL_GPL(kofi_test_allocations_made);
 EXPORT_SYMBOL_GPL(kofi_test_fail_nth);
+EXPORT_SYMBOL_GPL(kofi_test_readings);

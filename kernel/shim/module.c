@@ -87,5 +87,6 @@ static void __exit kofi_exit(void)
 module_init(kofi_init);
 module_exit(kofi_exit);
 MODULE_AUTHOR("The kofi authors");
+MODULE_VERSION("0.1.0");
 MODULE_DESCRIPTION("Open Fabrics Interfaces in the kernel");
 MODULE_LICENSE("Dual BSD/GPL");

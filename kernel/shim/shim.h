@@ -51,6 +51,8 @@ extern void kofi_shim_wait_wake(struct kofi_wait *wait);
  * that. It is to look at once then. So what is waited for comes without a detour over another task.
  */
 extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline);
+/* Until somebody wakes, or the time is over (ms). No signal ends it: only for what comes in any case. */
+extern void kofi_shim_wait_quietly(struct kofi_wait *wait, u32 seq, u32 millis);
 extern u64 kofi_shim_now(void);
 
 /* work.c */
@@ -72,6 +74,8 @@ extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events
 extern bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait);
 extern bool kofi_pump_has_events(struct kofi_pump *pump);
 extern void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it);
+/* Events will come from the network itself, too, which is waited for before the pump is freed. */
+extern void kofi_pump_lends(struct kofi_pump *pump);
 /* Within the shim, under sk_callback_lock. */
 extern struct kofi_watch *kofi_watch_new(struct kofi_pump *pump, u64 cookie);
 extern void kofi_watch_end(struct kofi_watch *watch);
@@ -89,6 +93,22 @@ extern void kofi_shim_notifier_stop(struct kofi_notifier *notifier);
 /* The same, and is rid of it. */
 extern void kofi_shim_notifier_free(struct kofi_notifier *notifier);
 
+/* lease.c */
+struct kofi_lease;
+struct socket;
+#define KOFI_LEASE_BACK		1
+#define KOFI_LEASE_COPIED	2	/* of what was lent something was copied all the same */
+/* The pump is told by the cookie when it is back. */
+extern struct kofi_lease *kofi_shim_lease_new(struct kofi_pump *pump, u64 cookie);
+/* Only one that is not out. */
+extern void kofi_shim_lease_free(struct kofi_lease *lease);
+/* One that does not come back: nobody is told of it any more, and it frees itself. false: it is back already. */
+extern bool kofi_shim_lease_give_up(struct kofi_lease *lease);
+/* How often something was lent: for tests. */
+extern long kofi_test_readings(void);
+/* Within the shim. */
+extern ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent);
+
 /* socket.c */
 struct kofi_sock;
 #define KOFI_SOCK_IN	1
@@ -104,7 +124,12 @@ extern int kofi_shim_sock_connect(struct kofi_sock *sock, const struct kofi_addr
 extern int kofi_shim_sock_connecting(struct kofi_sock *sock, struct kofi_addr *local);
 extern int kofi_shim_sock_name(struct kofi_sock *sock, struct kofi_addr *local);
 /* Never wait. Gather from and scatter to kernel addresses, which the call may not outlive. */
-extern ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
+extern ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len, bool more);
+/*
+ * The same, but for that TCP reads the pieces where they are, under a lease that is not out. *lent: it is out now. -EOPNOTSUPP: the pieces
+ * or the interface do not lend themselves to it.
+ */
+extern ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent);
 extern ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
 /* What TCP knows of the peer's answers: whether something is outstanding, was asked again in vain, and how many ms ago it was heard. */
 extern void kofi_shim_sock_answers(struct kofi_sock *sock, u32 *outstanding, u32 *unanswered, u32 *heard);
@@ -112,6 +137,8 @@ extern int kofi_shim_sock_watch(struct kofi_sock *sock, struct kofi_pump *pump, 
 extern void kofi_shim_sock_unwatch(struct kofi_sock *sock);
 /* Ends the outgoing stream, after what was sent. */
 extern void kofi_shim_sock_finish(struct kofi_sock *sock);
+/* Makes closing it a reset, by which what was lent to it comes back. */
+extern void kofi_shim_sock_abort(struct kofi_sock *sock);
 /* Ends both directions, and is rid of it. */
 extern void kofi_shim_sock_close(struct kofi_sock *sock);
 

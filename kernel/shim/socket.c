@@ -240,11 +240,16 @@ int kofi_shim_sock_name(struct kofi_sock *sock, struct kofi_addr *local)
 	return get_name(sock->socket, local, false);
 }
 
-ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len)
+ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len, bool more)
 {
-	struct msghdr message = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct msghdr message = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0) };
 
 	return kernel_sendmsg(sock->socket, &message, pieces, count, len);
+}
+
+ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent)
+{
+	return kofi_sock_lend(sock->socket, lease, pieces, count, lent);
 }
 
 ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len)
@@ -299,6 +304,11 @@ void kofi_shim_sock_unwatch(struct kofi_sock *sock)
 void kofi_shim_sock_finish(struct kofi_sock *sock)
 {
 	kernel_sock_shutdown(sock->socket, SHUT_WR);
+}
+
+void kofi_shim_sock_abort(struct kofi_sock *sock)
+{
+	sock_no_linger(sock->socket->sk);
 }
 
 void kofi_shim_sock_close(struct kofi_sock *sock)

@@ -108,6 +108,11 @@ int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq
 	return why;
 }
 
+void kofi_shim_wait_quietly(struct kofi_wait *wait, u32 seq, u32 millis)
+{
+	wait_event_timeout(wait->queue, kofi_shim_wait_seq(wait) != seq, msecs_to_jiffies(millis));
+}
+
 u64 kofi_shim_now(void)
 {
 	return ktime_get_ns();

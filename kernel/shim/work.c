@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Work: what drives domains and listeners, and runs handlers of queues. */
 #include <linux/llist.h>
+#include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -40,6 +41,7 @@ struct kofi_pump {
 	/* A task that sleeps, and is woken instead of queueing work. */
 	struct kofi_wait *sleeper;
 	spinlock_t lock;
+	bool lends;
 	void (*run)(void *);
 	void *context;
 };
@@ -88,6 +90,7 @@ struct kofi_pump *kofi_shim_pump_new(void (*run)(void *))
 		init_llist_head(&pump->ready);
 		pump->batch = NULL;
 		pump->sleeper = NULL;
+		pump->lends = false;
 		spin_lock_init(&pump->lock);
 		pump->run = run;
 		pump->context = NULL;
@@ -104,6 +107,9 @@ void kofi_shim_pump_free(struct kofi_pump *pump)
 {
 	struct llist_node *node, *next;
 
+	/* Leases are back, but who told of the last one may not be through. */
+	if (pump->lends)
+		synchronize_rcu();
 	/* Each can start the other, once. */
 	cancel_delayed_work_sync(&pump->alarm);
 	cancel_work_sync(&pump->work);
@@ -115,6 +121,11 @@ void kofi_shim_pump_free(struct kofi_pump *pump)
 	llist_for_each_safe(node, next, llist_del_all(&pump->ready))
 		put(container_of(node, struct kofi_watch, node));
 	kofi_shim_free(pump, __alignof__(*pump));
+}
+
+void kofi_pump_lends(struct kofi_pump *pump)
+{
+	pump->lends = true;
 }
 
 void kofi_shim_pump_kick(struct kofi_pump *pump)

@@ -367,6 +367,9 @@ pub(crate) struct Settings {
     pub(crate) scripts: &'static [&'static str],
 }
 
+/// Modules of the kernel itself that tests need: pairs of interfaces, and the cards that the machine has.
+const INTERFACES: [&str; 2] = ["veth", "e1000"];
+
 /// For kernels as they are installed.
 const STOCK: Settings = Settings {
     memory: 1024,
@@ -420,14 +423,17 @@ impl<'a> Machine<'a> {
                 }
             }
         }
-        // Compressed in some distributions' kernels, and not there in others: the tests do without then.
-        let mut find = Command::new("find");
-        find.arg(&kernel.modules).args(["-name", "veth.ko*"]);
-        if let Some(path) = process::stdout(&mut find)
-            && let Some(path) = path.lines().next()
-        {
-            let unpack = "case \"$0\" in *.xz) xz -dc \"$0\";; *.zst) zstd -qdc \"$0\";; *) cat \"$0\";; esac > \"$1\"";
-            process::run(Command::new("sh").args(["-c", unpack, path]).arg(root.join("t/veth.ko")))?;
+        for module in INTERFACES {
+            // Compressed in some distributions' kernels, and not there in others: the tests do without then.
+            let mut find = Command::new("find");
+            find.arg(&kernel.modules).args(["-name", &format!("{module}.ko*")]);
+            if let Some(path) = process::stdout(&mut find)
+                && let Some(path) = path.lines().next()
+            {
+                let unpack = "case \"$0\" in *.xz) xz -dc \"$0\";; *.zst) zstd -qdc \"$0\";; *) cat \"$0\";; esac > \"$1\"";
+                let place = root.join(format!("t/{module}.ko"));
+                process::run(Command::new("sh").args(["-c", unpack, path]).arg(place))?;
+            }
         }
         // Busybox's ip cannot make pairs of interfaces.
         let found = |name| process::stdout(Command::new("sh").args(["-c", "command -v \"$0\"", name]));
@@ -463,6 +469,9 @@ impl<'a> Machine<'a> {
         let common = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable";
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-nodefaults"])
             .args(["-m", &self.settings.memory.to_string()])
+            // Two network cards, with a wire between them.
+            .args(["-netdev", "hubport,id=near,hubid=0", "-device", "e1000,netdev=near,romfile="])
+            .args(["-netdev", "hubport,id=far,hubid=0", "-device", "e1000,netdev=far,romfile="])
             .args(["-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel"])
             .arg(&self.image)
             .arg("-initrd")

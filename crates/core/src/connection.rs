@@ -270,16 +270,16 @@ impl Domain {
                 endpoint.state = State::Disconnected;
                 endpoint.deadline = None;
                 endpoint.reason = Some(reason);
+                // Also a peer that has nothing to say any more may still be receiving what is on loan.
+                let orderly =
+                    reason == Reason::Local || reason == Reason::Peer && endpoint.tx.loans.count > 0;
                 self.totals.endings.add(&reason);
+                if !orderly {
+                    self.cancel_loans(ep, reason.errno());
+                }
                 self.cancel_all(ep, reason.errno());
                 self.tell_end(ep);
-                self.transport(
-                    ep,
-                    match reason {
-                        Reason::Local => TransportCommand::Finish,
-                        _ => TransportCommand::Close,
-                    },
-                );
+                self.transport(ep, if orderly { TransportCommand::Finish } else { TransportCommand::Close });
             }
             State::Idle | State::Enabled | State::Disconnected | State::Failed => {}
         }

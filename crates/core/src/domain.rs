@@ -45,11 +45,12 @@ use crate::{Errno, Error, Result, SocketAddr};
 /// What the driver is to do with an endpoint's transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportCommand {
-    /// Shut it down in both directions and close it. Nothing more is wanted of it.
+    /// Shut it down in both directions and close it. Nothing more is wanted of it. With memory [on
+    /// loan](crate::loan), reset it, so that the memory comes back.
     Close,
     /// End the outgoing stream. The peer may still be receiving what was sent, and closing at once
     /// would take that from it if it sends something itself: read and drop that until it ends its
-    /// stream, for the shutdown limit at most, then close.
+    /// stream, and memory on loan has come back, for the shutdown limit at most, then close.
     Finish,
 }
 
@@ -488,7 +489,6 @@ impl Domain {
     /// Each pending operation of the endpoint fails with `FI_ECANCELED`; `cause` goes with it. Receives of a
     /// shared context that no message has met are not the endpoint's.
     pub(crate) fn cancel_all(&mut self, ep: EpId, cause: Errno) {
-        self.cancel_loans(ep, cause);
         while let Some(id) = self.next_pending(ep) {
             self.end_operation(ep, id, cause);
         }

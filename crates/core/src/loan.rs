@@ -92,8 +92,8 @@ impl Domain {
         self.endpoints.get(ep.0).map_or(0, |endpoint| endpoint.tx.loans.count)
     }
 
-    /// Ends all of an endpoint's operations before it is closed, for a driver that has to wait for memory on
-    /// loan: each completes with `FI_ECANCELED`, as soon as it has its memory back. No event tells of it.
+    /// Ends a connection before its endpoint is closed, for a driver that has to wait for memory on loan: all of
+    /// its operations complete with `FI_ECANCELED`, as soon as they have their memory back. No event tells of it.
     ///
     /// # Errors
     /// -FI_EINVAL when the endpoint is closed.
@@ -102,13 +102,13 @@ impl Domain {
         if endpoint.is_open() {
             endpoint.state = State::Disconnected;
             endpoint.deadline = None;
+            self.cancel_loans(ep, Errno::ECANCELED);
+            self.cancel_all(ep, Errno::ECANCELED);
         }
-        endpoint.tx.loans.end = false;
-        self.cancel_all(ep, Errno::ECANCELED);
         Ok(())
     }
 
-    /// What was sent and waits for its memory has not arrived for sure.
+    /// A connection breaks: what was sent on it, and waits for its memory, may not have arrived.
     pub(crate) fn cancel_loans(&mut self, ep: EpId, cause: Errno) {
         let Some(endpoint) = self.endpoints.get(ep.0) else { return };
         let mut at = endpoint.tx.loans.waiting.first();

@@ -96,6 +96,23 @@ fn a_send_on_loan_fails_with_its_connection_and_the_end_is_told_of_last() {
     assert!(matches!(hosts[0].eq.read().unwrap().event, Event::Shutdown { .. }));
 }
 
+/// Its system has acknowledged all before it ended the stream, but a device may be late to let go.
+#[test]
+fn a_send_on_loan_succeeds_though_the_peer_ends_its_stream() {
+    let (mut hosts, mut pipes) = connected();
+    send(&mut hosts[0], 1, 100);
+    round(&mut hosts, &mut pipes);
+    let ep = hosts[0].ep.unwrap();
+    hosts[0].domain.end_of_stream(ep);
+    assert_eq!(hosts[0].domain.poll_transport(), Some((ep, TransportCommand::Finish)));
+    round(&mut hosts, &mut pipes);
+    assert!(told(&hosts[0]).is_empty() && hosts[0].eq.is_empty());
+    hosts[0].give_back(0);
+    round(&mut hosts, &mut pipes);
+    assert_eq!(told(&hosts[0]), [(1, None)]);
+    assert_eq!(hosts[0].eq.read().unwrap().event, Event::Shutdown { reason: Reason::Peer });
+}
+
 #[test]
 fn a_shutdown_ends_the_stream_once_all_memory_is_back() {
     let (mut hosts, mut pipes) = connected();

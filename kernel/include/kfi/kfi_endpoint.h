@@ -4,6 +4,9 @@
  *
  * An operation's memory, but not the list of its pieces, stays the operation's until its completion
  * was read or its endpoint was closed. desc arguments may be NULL, and so may be the context.
+ * What is sent or written from 32 KiB on, in memory that is neither a slab's nor vmalloc's, is not
+ * copied: the network reads it where it is, and the operation completes once the peer's system has
+ * acknowledged it. Changing it before that may change what the peer gets.
  * Address arguments (src_addr, dest_addr) do not count for connected endpoints.
  *
  * All operations answer, where their description adds nothing: 0; -EAGAIN when the queue is full:

@@ -193,7 +193,7 @@ impl Endpoint {
     }
 
     fn close(&self) {
-        self.domain.lock().close(self.id);
+        self.domain.close_endpoint(self.id);
         let eq = self.eq.lock().take();
         if let Some(eq) = eq {
             eq.with(|queue| queue.unbind_endpoint(self.fid));

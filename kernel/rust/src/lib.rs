@@ -22,6 +22,7 @@ mod event_queue;
 mod fabric;
 mod getinfo;
 mod info;
+mod loans;
 mod memory;
 mod memory_region;
 mod notice;

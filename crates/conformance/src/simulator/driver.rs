@@ -389,19 +389,21 @@ impl Simulator {
     pub(crate) fn pump(&mut self, domain: Domain) {
         let Some(object) = self.domains.get_mut(domain.0) else { return };
         object.most_remote = object.most_remote.max(object.machine.peer_completions());
-        // The network keeps what was sent, whatever comes after: there is no need to linger.
-        while let Some((id, TransportCommand::Close | TransportCommand::Finish)) =
-            inside(|| object.machine.poll_transport())
-        {
+        while let Some((id, command)) = inside(|| object.machine.poll_transport()) {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
                 && let Some(endpoint) = self.endpoints.get_mut(ep.0)
                 && let Some(end) = endpoint.link.end.take()
             {
                 self.trace.add(self.network.now, || format!("ep {}: transport closed", ep.0));
-                self.network.recall(end, !endpoint.link.loans.is_empty());
-                for loan in &endpoint.link.loans {
-                    self.network.soon(Task::Returned(ep, loan.number));
+                if command == TransportCommand::Finish || endpoint.link.loans.is_empty() {
+                    // The network keeps what was sent, whatever comes after: there is no need to linger.
+                    self.network.close(end);
+                } else {
+                    self.network.recall(end);
+                    for loan in &endpoint.link.loans {
+                        self.network.soon(Task::Returned(ep, loan.number));
+                    }
                 }
             }
         }

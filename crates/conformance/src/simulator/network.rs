@@ -594,9 +594,9 @@ impl Network {
         self.finish(end);
     }
 
-    /// Closes the end; by a reset, if memory is to come back that was lent to it.
-    pub(crate) fn recall(&mut self, end: End, lent: bool) {
-        if lent && self.is_open(end) { self.reset(end) } else { self.close(end) }
+    /// Closes the end so that memory comes back that was lent to it: by a reset, if it is not broken already.
+    pub(crate) fn recall(&mut self, end: End) {
+        if self.is_open(end) { self.reset(end) } else { self.close(end) }
     }
 
     /// Breaks the connection from this end.

@@ -782,8 +782,10 @@ impl World for Simulator {
         let (endpoint, domain, network) = self.parts(ep, "fi_close")?;
         inside(|| domain.machine.close_endpoint(endpoint.id))?;
         domain.endpoints[endpoint.id.index()] = None;
-        if let Some(end) = endpoint.link.end.take() {
-            network.recall(end, recalled);
+        match endpoint.link.end.take() {
+            Some(end) if recalled => network.recall(end),
+            Some(end) => network.close(end),
+            None => {}
         }
         let (domain, eq) = (endpoint.domain, endpoint.eq);
         if let Some(queue) = eq.and_then(|eq| self.queues.get_mut(eq.0)) {

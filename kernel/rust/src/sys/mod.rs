@@ -2,6 +2,7 @@
 //! What the kernel gives, as `kernel/shim/shim.h` offers it.
 
 mod allocator;
+pub(crate) mod lease;
 pub(crate) mod lock;
 pub(crate) mod net;
 pub(crate) mod show;
@@ -150,7 +151,7 @@ pub(crate) mod raw {
             pub(crate) struct $name([u8; 0]);
         )*};
     }
-    opaque! { Mutex Wait Pump Notifier Sock Net Shown SeqFile }
+    opaque! { Mutex Wait Pump Notifier Lease Sock Net Shown SeqFile }
 
     unsafe extern "C" {
         pub(crate) fn kofi_shim_alloc(size: usize, align: usize) -> *mut u8;
@@ -172,6 +173,7 @@ pub(crate) mod raw {
             seq: u32,
             deadline: u64,
         ) -> c_int;
+        pub(crate) fn kofi_shim_wait_quietly(wait: *mut Wait, seq: u32, millis: u32);
         pub(crate) fn kofi_shim_now() -> u64;
 
         pub(crate) fn kofi_shim_pump_new(run: unsafe extern "C" fn(*mut c_void)) -> *mut Pump;
@@ -191,6 +193,10 @@ pub(crate) mod raw {
         pub(crate) fn kofi_shim_notifier_stop(notifier: *mut Notifier);
         pub(crate) fn kofi_shim_notifier_free(notifier: *mut Notifier);
 
+        pub(crate) fn kofi_shim_lease_new(pump: *mut Pump, cookie: u64) -> *mut Lease;
+        pub(crate) fn kofi_shim_lease_free(lease: *mut Lease);
+        pub(crate) fn kofi_shim_lease_give_up(lease: *mut Lease) -> bool;
+
         pub(crate) fn kofi_shim_sock_new(net: *mut Net, addr: *const Addr, sock: *mut *mut Sock) -> c_int;
         pub(crate) fn kofi_shim_sock_bind(sock: *mut Sock, addr: *const Addr, no_port: bool) -> c_int;
         pub(crate) fn kofi_shim_sock_listen(sock: *mut Sock, backlog: c_int) -> c_int;
@@ -208,6 +214,14 @@ pub(crate) mod raw {
             pieces: *mut Piece,
             count: usize,
             len: usize,
+            more: bool,
+        ) -> isize;
+        pub(crate) fn kofi_shim_sock_lend(
+            sock: *mut Sock,
+            lease: *mut Lease,
+            pieces: *const Piece,
+            count: usize,
+            lent: *mut bool,
         ) -> isize;
         pub(crate) fn kofi_shim_sock_recv(
             sock: *mut Sock,
@@ -223,6 +237,7 @@ pub(crate) mod raw {
         );
         pub(crate) fn kofi_shim_sock_watch(sock: *mut Sock, pump: *mut Pump, cookie: u64) -> c_int;
         pub(crate) fn kofi_shim_sock_unwatch(sock: *mut Sock);
+        pub(crate) fn kofi_shim_sock_abort(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_finish(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_close(sock: *mut Sock);
 

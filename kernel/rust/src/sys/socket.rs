@@ -9,6 +9,7 @@ use core::time::Duration;
 use kofi_core::liveness::Answers;
 use kofi_core::{Errno, Result};
 
+use super::lease::Lease;
 use super::net::Net;
 use super::raw::{self, Piece};
 use super::work::Pump;
@@ -109,13 +110,26 @@ impl Socket {
         local.get().ok_or(Errno::EADDRNOTAVAIL)
     }
 
-    /// Writes what it takes of the pieces, `len` bytes.
+    /// Writes what it takes of the pieces, `len` bytes. With `more`, something follows at once.
     ///
     /// # Safety
     /// Each piece is memory that may be read.
-    pub(crate) unsafe fn send(&self, pieces: &mut [Piece], len: usize) -> Result<usize, Errno> {
+    pub(crate) unsafe fn send(&self, pieces: &mut [Piece], len: usize, more: bool) -> Result<usize, Errno> {
         // SAFETY: as above, and as the caller says.
-        count(unsafe { raw::kofi_shim_sock_send(self.raw(), pieces.as_mut_ptr(), pieces.len(), len) })
+        count(unsafe { raw::kofi_shim_sock_send(self.raw(), pieces.as_mut_ptr(), pieces.len(), len, more) })
+    }
+
+    /// The same, but TCP reads the pieces where they are, while the lease is out. Gives whether it is, whatever was written.
+    ///
+    /// # Safety
+    /// Each piece is memory that may be read, and is not given back to its owner while the lease is out.
+    pub(crate) unsafe fn lend(&self, lease: &Lease, pieces: &[Piece]) -> (Result<usize, Errno>, bool) {
+        let mut lent = false;
+        // SAFETY: as above, and as the caller says.
+        let sent = unsafe {
+            raw::kofi_shim_sock_lend(self.raw(), lease.raw(), pieces.as_ptr(), pieces.len(), &mut lent)
+        };
+        (count(sent), lent)
     }
 
     /// Reads what there is into the pieces, `len` bytes, in order.
@@ -130,7 +144,7 @@ impl Socket {
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let mut pieces = [Piece { base: bytes.as_ptr().addr(), len: bytes.len() }];
         // SAFETY: the piece is the slice.
-        unsafe { self.send(&mut pieces, bytes.len()) }
+        unsafe { self.send(&mut pieces, bytes.len(), false) }
     }
 
     pub(crate) fn read(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
@@ -181,6 +195,12 @@ impl Socket {
     pub(crate) fn finish(&self) {
         // SAFETY: as above.
         unsafe { raw::kofi_shim_sock_finish(self.raw()) };
+    }
+
+    /// Resets the connection, so that the network gives back what was lent to it.
+    pub(crate) fn abort(self) {
+        // SAFETY: as above.
+        unsafe { raw::kofi_shim_sock_abort(self.raw()) };
     }
 
     /// Ends both directions. Closing a socket with input that was not read makes the kernel throw away output that the peer has not

@@ -55,6 +55,12 @@ impl Wait {
             _ => Woken::Interrupted,
         }
     }
+
+    /// Until there was a wake since `seq`, or a while is over; for what ends in any case, signal or not.
+    pub(crate) fn sleep_quietly(&self, seq: u32) {
+        // SAFETY: as above; we are called in process context.
+        unsafe { raw::kofi_shim_wait_quietly(self.0.as_ptr(), seq, 1000) };
+    }
 }
 
 impl Drop for Wait {

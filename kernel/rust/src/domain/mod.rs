@@ -9,8 +9,11 @@ use core::ffi::c_int;
 use core::fmt::Write;
 use core::time::Duration;
 
+mod reading;
+mod writing;
+
 use kofi_core::endpoint::State as EpState;
-use kofi_core::message::{Memory, Segment, Step, WritePlan};
+use kofi_core::message::{Memory, WritePlan};
 use kofi_core::multi_receive::Split;
 use kofi_core::offer;
 use kofi_core::report::Object;
@@ -24,14 +27,17 @@ use crate::counter::Counter;
 use crate::error::{self, system};
 use crate::event_queue::EventQueue;
 use crate::fabric::{self, Child, Fabric};
+use crate::loans::{self, Loans};
 use crate::memory::Pieces;
 use crate::notice::{self, What};
+use crate::sys::lease;
 use crate::sys::lock::{Guard, LockClass, Mutex};
 use crate::sys::raw::Piece;
 use crate::sys::show::{Show, Shown};
 use crate::sys::socket::{self, Connecting, Socket};
+use crate::sys::wait::Wait;
 use crate::sys::work::{Driven, Pump};
-use crate::sys::{Class, Counted, now};
+use crate::sys::{Class, Counted, now, warn};
 use crate::{c, getinfo};
 
 /// Bytes read behind those that go straight to their place: headers, and messages with them.
@@ -58,6 +64,8 @@ pub(crate) struct Domain {
     pub(crate) mr_mode: MrMode,
     /// Apart: it is too large to be handed around on the stack.
     state: Mutex<Box<State>>,
+    /// Memory that was lent has come back.
+    back: Wait,
     _child: Child,
     _counted: Counted,
 }
@@ -83,6 +91,8 @@ pub(crate) struct State {
     lingering: VecDeque<Lingering>,
     /// When work will be done in any case.
     alarm: Option<Instant>,
+    /// What TCP reads on.
+    loans: Loans,
     /// Completion queues of shared receive contexts, each as often as it is bound to one.
     shared_cqs: Vec<Arc<CompletionQueue>>,
     /// A list of memory for the next operation.
@@ -91,6 +101,7 @@ pub(crate) struct State {
 
 /// A connection that was shut down on this side.
 struct Lingering {
+    ep: EpId,
     socket: Socket,
     until: Instant,
 }
@@ -110,6 +121,10 @@ struct Connection {
     /// When it was connected, and when that ended.
     since: Option<Instant>,
     until: Option<Instant>,
+    /// Whether large payloads are lent to TCP: until it copies one all the same.
+    lends: bool,
+    /// How often that was done.
+    lent: u64,
     /// Bytes that were read and wait for a receive to be posted.
     kept: Vec<u8>,
     /// How many of those have been used.
@@ -132,6 +147,8 @@ impl Connection {
             queued: false,
             since: None,
             until: None,
+            lends: true,
+            lent: 0,
             kept: Vec::new(),
             kept_used: 0,
             cqs: [None, None],
@@ -173,6 +190,7 @@ impl Domain {
                 fabric: fabric.clone(),
                 mr_mode,
                 state: Mutex::new(LockClass::Domain, State::new(mr_mode)?)?,
+                back: Wait::new()?,
                 _child: fabric.child(|children| &mut children.domains),
                 _counted: Counted::new(Class::Domain),
             },
@@ -208,7 +226,29 @@ impl Domain {
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {
-        Locked { state: self.state.lock(), pump: &self.pump }
+        Locked { state: self.state.lock(), pump: &self.pump, back: &self.back }
+    }
+
+    /// `fi_close` of an endpoint. Its socket is closed; its memory is its owner's when this returns.
+    ///
+    /// What TCP reads on is waited for: until the limit of the shutdown, if there was one, so that the peer gets it; otherwise the
+    /// connection is reset for that.
+    pub(crate) fn close_endpoint(&self, ep: EpId) {
+        let mut locked = self.lock();
+        locked.flush_copies(ep);
+        loop {
+            let seq = self.back.seq();
+            if locked.machine.loans(ep) == 0 {
+                return locked.close(ep);
+            }
+            // In other states there is a limit in time, or the connection is broken already.
+            if locked.machine.state(ep) == Ok(EpState::Connected) {
+                locked.reset(ep);
+            }
+            drop(locked);
+            self.back.sleep_quietly(seq);
+            locked = self.lock();
+        }
     }
 }
 
@@ -248,6 +288,7 @@ impl Show for Domain {
         Object::new(out, "endpoint")
             .number("fid", index.into())
             .number("domain", self.number)
+            .number("lent", connection.map_or(0, |connection| connection.lent))
             .endpoint(&statistics);
     }
 }
@@ -270,6 +311,7 @@ impl Drop for Domain {
 pub(crate) struct Locked<'a> {
     pub(crate) state: Guard<'a, Box<State>>,
     pump: &'a Pump,
+    back: &'a Wait,
 }
 
 impl core::ops::Deref for Locked<'_> {
@@ -294,8 +336,20 @@ impl Locked<'_> {
             self.machine.expire(now());
         }
         self.check_peers(now());
+        while let Some((ep, op)) = self.loans.give_up(now()) {
+            warn(
+                "memory was not given back by the network 10 s after its connection was reset; it may still be read",
+            );
+            self.came_back(ep, op, false);
+        }
         while let Some((cookie, events)) = self.pump.next() {
             if cookie == LINGERING {
+                continue;
+            }
+            if let Some(place) = loans::place(cookie) {
+                if let Some((ep, op)) = self.loans.back(place) {
+                    self.came_back(ep, op, events & lease::COPIED != 0);
+                }
                 continue;
             }
             let Some(Some(connection)) = self.connections.get_mut(cookie as usize) else { continue };
@@ -313,14 +367,36 @@ impl Locked<'_> {
                 self.service(ep);
             }
         }
-        if !self.lingering.is_empty() {
-            let now = now();
-            self.lingering.retain(|lingering| lingering.until > now && !lingering.socket.discard());
-        }
+        self.end_lingering();
         self.settle();
         if !self.ready.is_empty() {
             self.pump.kick();
         }
+    }
+
+    /// TCP does not read that memory any more.
+    fn came_back(&mut self, ep: EpId, op: OpId, copied: bool) {
+        self.machine.returned(ep, op);
+        if let Some(connection) = self.connection(ep) {
+            connection.lends &= !copied;
+        }
+        self.enqueue(ep);
+        self.back.wake();
+    }
+
+    /// Gives up a connection, so that all memory that was lent comes back.
+    fn reset(&mut self, ep: EpId) {
+        // Known: it is being closed.
+        let _ = self.machine.abandon(ep);
+        if let Some(socket) = self.connection(ep).and_then(|connection| connection.socket.take()) {
+            self.call_back(ep, socket);
+        }
+        self.settle_endpoint(ep);
+    }
+
+    fn call_back(&mut self, ep: EpId, socket: Socket) {
+        socket.abort();
+        self.loans.call_back(ep, now());
     }
 
     /// Does for an endpoint all that its transport allows now.
@@ -471,9 +547,8 @@ impl Locked<'_> {
         }
     }
 
-    /// `fi_close` of an endpoint. Its socket is closed; its memory is its owner's when this returns.
+    /// Closes an endpoint that has nothing on loan.
     pub(crate) fn close(&mut self, ep: EpId) {
-        self.flush(ep);
         notice::tell_endpoint(&self.machine, ep, &What::Closed);
         if self.machine.close_endpoint(ep).is_err() {
             return;
@@ -494,15 +569,37 @@ impl Locked<'_> {
         socket.finish();
         let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
         let until = now().after(limit.unwrap_or(Duration::MAX));
-        if socket.watch(self.pump, LINGERING).is_err() || socket.discard() {
-            return socket.close(false);
+        if socket.watch(self.pump, LINGERING).is_err() {
+            return self.end_finished(ep, socket);
         }
         if self.lingering.len() >= MAX_LINGERING
-            && let Some(oldest) = self.lingering.pop_front()
+            && let Some(Lingering { ep, socket, .. }) = self.lingering.pop_front()
         {
-            oldest.socket.close(true);
+            self.end_finished(ep, socket);
         }
-        self.lingering.push_back(Lingering { socket, until });
+        self.lingering.push_back(Lingering { ep, socket, until });
+        self.end_lingering();
+    }
+
+    /// Looks which of those that linger are done, or out of time.
+    fn end_lingering(&mut self) {
+        let mut at = 0;
+        while let Some(Lingering { ep, socket, until }) = self.lingering.get(at) {
+            let waits = self.machine.loans(*ep) > 0 || !socket.discard();
+            if waits && *until > now() {
+                at += 1;
+            } else if let Some(Lingering { ep, socket, .. }) = self.lingering.remove(at) {
+                self.end_finished(ep, socket);
+            }
+        }
+    }
+
+    /// A connection has lingered long enough.
+    fn end_finished(&mut self, ep: EpId, socket: Socket) {
+        match self.machine.loans(ep) {
+            0 => socket.close(true),
+            _ => self.call_back(ep, socket),
+        }
     }
 
     fn finish_connecting(&mut self, ep: EpId) {
@@ -515,278 +612,6 @@ impl Locked<'_> {
             Connecting::Pending => {}
             Connecting::Failed(errno) => self.machine.transport_failed(ep, errno),
         }
-    }
-
-    /// Writes what is queued, as far as the socket takes it.
-    pub(crate) fn flush(&mut self, ep: EpId) {
-        let State { machine, connections, memory, regions, plan, pieces, .. } = &mut **self.state;
-        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
-        let Some(socket) = &connection.socket else { return };
-        // Something is left to do that no event tells of.
-        let mut left = false;
-        let mut budget = BUDGET;
-        while connection.writable && machine.wants_write(ep) {
-            machine.plan_write(ep, plan);
-            pieces.clear();
-            let mut total = 0;
-            for segment in plan.segments() {
-                match segment {
-                    Segment::Bytes { start, len } => {
-                        let Some(bytes) = plan.bytes().get(*start..*start + *len) else { break };
-                        if pieces.len() == MAX_PIECES {
-                            break;
-                        }
-                        pieces.push(Piece { base: bytes.as_ptr().addr(), len: bytes.len() });
-                        total += bytes.len();
-                    }
-                    Segment::Payload(place) => {
-                        let found = match place.memory {
-                            Memory::Operation(op) => memory.get(op.index()),
-                            Memory::Region(mr) => regions.get(mr.index()),
-                        };
-                        let Some(found) = found else { break };
-                        let before = total;
-                        for piece in found.range(place.offset, place.len) {
-                            if pieces.len() == MAX_PIECES {
-                                break;
-                            }
-                            pieces.push(piece);
-                            total += piece.len;
-                        }
-                        // What is listed is the beginning of the stream, without a gap.
-                        if ((total - before) as u64) < place.len {
-                            break;
-                        }
-                    }
-                }
-            }
-            if pieces.is_empty() {
-                break;
-            }
-            // SAFETY: the plan's bytes are there, and the memory of operations and regions is not given back before they are over,
-            // which takes the lock that we hold.
-            match unsafe { socket.send(pieces, total) } {
-                Ok(count) => {
-                    machine.sent(ep, count);
-                    budget = budget.saturating_sub(count);
-                    if budget == 0 {
-                        left = true;
-                        break;
-                    }
-                }
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => {
-                    connection.writable = false;
-                    machine.transmit_stalled(ep);
-                }
-                Err(errno) => {
-                    // What the peer had sent before is still to be read.
-                    connection.writable = false;
-                    connection.broken = Some(errno);
-                    connection.readable = true;
-                    machine.write_failed(ep);
-                    left = true;
-                }
-            }
-        }
-        if left {
-            self.enqueue(ep);
-            self.pump.kick();
-        }
-    }
-
-    /// Reads what has arrived, as far as there is a place for it.
-    fn fill(&mut self, ep: EpId) {
-        let mut budget = BUDGET;
-        loop {
-            self.deliver(ep);
-            let Some(connection) = self.connection(ep) else { return };
-            let readable = connection.readable;
-            if connection.has_kept() {
-                if !self.use_kept(ep) {
-                    break;
-                }
-                continue;
-            }
-            if !readable || self.machine.plan_read(ep).is_none() {
-                break;
-            }
-            if budget == 0 {
-                self.enqueue(ep);
-                return self.pump.kick();
-            }
-            budget = budget.saturating_sub(self.read(ep));
-        }
-        self.drained(ep);
-    }
-
-    /// All has been read that could be: what does that mean for the connection?
-    fn drained(&mut self, ep: EpId) {
-        let Some(connection) = self.connection(ep) else { return };
-        let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
-        let blocked = readable || connection.has_kept();
-        let unreceived = self.machine.has_unreceived(ep);
-        match broken {
-            // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
-                self.machine.transport_failed(ep, errno);
-            }
-            Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
-                self.machine.transport_failed(ep, errno);
-            }
-            Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
-            None => {}
-        }
-        self.machine.input_drained(ep);
-    }
-
-    /// One read from the socket: first into the place that is planned, then into the scratch memory. Gives the number of bytes.
-    fn read(&mut self, ep: EpId) -> usize {
-        let Some(plan) = self.machine.plan_read(ep) else { return 0 };
-        if !self.split() {
-            self.machine.out_of_memory(ep);
-            return 0;
-        }
-        let State { machine, connections, memory, regions, pieces, scratch, .. } = &mut **self.state;
-        let Some(Some(connection)) = connections.get_mut(ep.index()) else { return 0 };
-        let Some(socket) = &connection.socket else {
-            connection.readable = false;
-            return 0;
-        };
-        pieces.clear();
-        let mut direct = 0;
-        let mut whole = true;
-        if let Some(place) = plan.direct
-            && let Some(found) = memory_of(memory, regions, place.memory)
-        {
-            for piece in found.range(place.offset, place.len) {
-                if pieces.len() == MAX_PIECES {
-                    whole = false;
-                    break;
-                }
-                direct += piece.len;
-                pieces.push(piece);
-            }
-        }
-        let mut room = direct;
-        if whole && pieces.len() < MAX_PIECES {
-            pieces.push(Piece { base: scratch.as_mut_ptr().addr(), len: scratch.len() });
-            room += scratch.len();
-        }
-        // SAFETY: the memory of operations and regions may be written until they are over, which takes the lock that we hold; the scratch
-        // memory is ours.
-        let result = unsafe { socket.recv(pieces, room) };
-        match result {
-            Ok(0) => {
-                connection.readable = false;
-                connection.ended = true;
-                machine.end_of_stream(ep);
-                0
-            }
-            Ok(count) => {
-                // A stream that gives less than asked for has no more; what comes is told of anew.
-                connection.readable = count == room || connection.ended;
-                let placed = count.min(direct);
-                if placed > 0 {
-                    machine.placed(ep, placed as u64);
-                }
-                let scratch = core::mem::take(scratch);
-                let rest = scratch.get(..count - placed).unwrap_or_default();
-                let used = self.take(ep, rest);
-                self.keep(ep, rest.get(used..).unwrap_or_default());
-                self.scratch = scratch;
-                count
-            }
-            Err(Errno::EINTR) => 0,
-            Err(Errno::EAGAIN) => {
-                connection.readable = false;
-                0
-            }
-            Err(errno) => {
-                connection.readable = false;
-                machine.transport_failed(ep, errno);
-                0
-            }
-        }
-    }
-
-    /// Gives bytes to the machine, and puts them where it says. Gives the number that it took.
-    fn take(&mut self, ep: EpId, input: &[u8]) -> usize {
-        let mut used = 0;
-        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
-            match self.machine.take(ep, rest) {
-                Step::Used(count) => used += count,
-                Step::Place(place) => {
-                    if !self.split() {
-                        self.machine.out_of_memory(ep);
-                        return input.len();
-                    }
-                    if let Some(found) = memory_of(&self.memory, &self.regions, place.memory) {
-                        // SAFETY: memory of operations and regions, as above.
-                        unsafe { found.copy_in(place.offset, place.len, rest) };
-                    }
-                    self.machine.placed(ep, place.len);
-                    used += place.len as usize;
-                }
-                Step::Blocked => break,
-                Step::Ended => return input.len(),
-            }
-        }
-        used
-    }
-
-    fn keep(&mut self, ep: EpId, rest: &[u8]) {
-        if rest.is_empty() {
-            return;
-        }
-        let Some(connection) = self.connection(ep) else { return };
-        connection.kept.clear();
-        connection.kept_used = 0;
-        match connection.kept.try_reserve_exact(rest.len()) {
-            Ok(()) => connection.kept.extend_from_slice(rest),
-            Err(_) => self.machine.out_of_memory(ep),
-        }
-    }
-
-    /// Copies messages that the machine kept to receives that were posted since.
-    fn deliver(&mut self, ep: EpId) {
-        while {
-            if !self.split() {
-                self.machine.out_of_memory(ep);
-            }
-            let State { machine, memory, regions, .. } = &mut **self.state;
-            match machine.poll_kept(ep) {
-                Some((place, bytes)) => {
-                    if let Some(found) = memory_of(memory, regions, place.memory) {
-                        // SAFETY: memory of operations and regions, as above.
-                        unsafe { found.copy_in(place.offset, place.len, bytes) };
-                    }
-                    machine.delivered(ep);
-                    true
-                }
-                None => false,
-            }
-        } {}
-    }
-
-    /// Uses bytes that were kept. `false`: they have to wait on.
-    fn use_kept(&mut self, ep: EpId) -> bool {
-        let Some(connection) = self.connection(ep) else { return false };
-        let (kept, from) = (core::mem::take(&mut connection.kept), connection.kept_used);
-        let used = self.take(ep, kept.get(from..).unwrap_or_default());
-        let Some(connection) = self.connection(ep) else { return false };
-        connection.kept_used = from + used;
-        let waits = connection.kept_used < kept.len();
-        if !waits {
-            connection.kept_used = 0;
-        }
-        // Its memory is used again.
-        connection.kept = kept;
-        if !waits {
-            connection.kept.clear();
-        }
-        !waits
     }
 
     /// Does what the machine has to say after an endpoint was dealt with.
@@ -810,6 +635,7 @@ impl Locked<'_> {
                 let (socket, readable) = (connection.socket.take(), connection.readable);
                 match socket {
                     Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                    Some(socket) if self.machine.loans(ep) > 0 => self.call_back(ep, socket),
                     Some(socket) => socket.close(readable),
                     None => {}
                 }
@@ -842,7 +668,7 @@ impl Locked<'_> {
             self.machine.plan_look(now());
         }
         let machine = self.machine.next_deadline().into_iter().chain(self.machine.next_look());
-        let at = machine.chain(lingering).min();
+        let at = machine.chain(lingering).chain(self.loans.deadline()).min();
         // One that is set too early finds nothing to do, and is set anew.
         if let Some(at) = at
             && self.alarm.is_none_or(|known| known > at)
@@ -875,6 +701,7 @@ impl State {
             plan: WritePlan::new(SEGMENTS)?,
             lingering,
             alarm: None,
+            loans: Loans::default(),
             shared_cqs: Vec::new(),
             spare: Pieces::default(),
         };
