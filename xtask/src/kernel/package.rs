@@ -112,3 +112,14 @@ pub(super) fn check_install(kernel: &Kernel, modules: &Path, rust: &Path) -> Res
         false => Err(format!("{} does not say that deck_server.ko needs kofi.ko:\n{found}", list.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_has_this_version() {
+        let module = fs::read_to_string(workspace::root().join("kernel/shim/module.c")).unwrap();
+        assert!(module.contains(&format!("MODULE_VERSION(\"{}\");", version())));
+    }
+}
