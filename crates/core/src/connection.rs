@@ -134,7 +134,8 @@ impl Domain {
         let reason = endpoint.broken_by(errno);
         endpoint.tx.replies.close();
         endpoint.rx.unexpected.cut();
-        if endpoint.state == State::Connected && !endpoint.rx.unexpected.is_empty() {
+        let receives = endpoint.state == State::Connected || endpoint.rx.leftover;
+        if receives && !endpoint.rx.unexpected.is_empty() {
             endpoint.rx.ended.get_or_insert(reason);
             return;
         }
@@ -217,18 +218,28 @@ impl Domain {
                     // Room in a queue is told of when there is much. One who reads little still reads.
                     if endpoint.rx.half_closed && endpoint.state == State::Connected {
                         self.retry(ep);
-                        if self.endpoints.get(ep.0).is_some_and(|endpoint| !endpoint.rx.half_closed) {
-                            continue;
-                        }
                     }
-                    let Some(endpoint) = self.endpoints.get(ep.0) else { continue };
+                    let Some(endpoint) = self.endpoints.get_mut(ep.0) else { continue };
+                    if endpoint.rx.unexpected.is_met() {
+                        endpoint.goes_on_receiving();
+                    }
+                    if endpoint.deadline.is_none() {
+                        continue;
+                    }
                     let reason = match endpoint.state {
                         State::Connecting | State::Requested => Reason::ConnectTimeout,
                         State::Accepting => Reason::HandshakeTimeout,
                         State::Draining => Reason::ShutdownTimeout,
                         _ => Reason::Unreceived,
                     };
-                    self.end(ep, reason(deadline.limit));
+                    let reason = reason(deadline.limit);
+                    match endpoint.state {
+                        // Memory on loan comes back for sure only when the transport is closed.
+                        State::Connected if endpoint.has_unreceived() && endpoint.tx.loans.count == 0 => {
+                            self.end_before_received(ep, reason);
+                        }
+                        _ => self.end(ep, reason),
+                    }
                 }
                 deadline => self.earliest.include(deadline),
             }
@@ -281,8 +292,29 @@ impl Domain {
                 self.tell_end(ep);
                 self.transport(ep, if orderly { TransportCommand::Finish } else { TransportCommand::Close });
             }
+            State::Disconnected if endpoint.rx.leftover => {
+                endpoint.rx.leftover = false;
+                self.cancel_all(ep, reason.errno());
+                self.transport(ep, TransportCommand::Close);
+            }
             State::Idle | State::Enabled | State::Disconnected | State::Failed => {}
         }
+    }
+
+    /// The connection is over for having waited for receives long enough: pending operations complete, and
+    /// the one event tells. What has arrived stays where it is, and its transport with it, until receives
+    /// posted from now on have met it or the endpoint is closed. Nothing is sent any more.
+    fn end_before_received(&mut self, ep: EpId, reason: Reason) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        endpoint.state = State::Disconnected;
+        endpoint.deadline = None;
+        endpoint.reason = Some(reason);
+        endpoint.rx.leftover = true;
+        endpoint.tx.replies.close();
+        self.totals.endings.add(&reason);
+        self.cancel_posted(ep, reason.errno());
+        self.tell_end(ep);
+        self.transport(ep, TransportCommand::EndOutput);
     }
 
     fn fail(&mut self, ep: EpId, reason: Reason, data: Vec<u8>) {

@@ -52,6 +52,9 @@ pub enum TransportCommand {
     /// would take that from it if it sends something itself: read and drop that until it ends its
     /// stream, and memory on loan has come back, for the shutdown limit at most, then close.
     Finish,
+    /// End the outgoing stream, and keep the transport: what has arrived can still be received.
+    /// [`Close`](Self::Close) follows, unless the endpoint is closed before.
+    EndOutput,
 }
 
 /// A domain.
@@ -498,15 +501,31 @@ impl Domain {
         }
     }
 
+    /// The same, but what has arrived is still there to be received.
+    pub(crate) fn cancel_posted(&mut self, ep: EpId, cause: Errno) {
+        if let Some(endpoint) = self.endpoints.get_mut(ep.0)
+            && let Some(id) = endpoint.rx.forget_read()
+        {
+            self.end_operation(ep, id, cause);
+        }
+        while let Some(id) = self.next_posted(ep) {
+            self.end_operation(ep, id, cause);
+        }
+    }
+
     fn next_pending(&mut self, ep: EpId) -> Option<OpId> {
         let Self { endpoints, ops, .. } = self;
         let endpoint = endpoints.get_mut(ep.0)?;
         // What is here in part is older than its like: completions keep the order of posts.
         (endpoint.rx.take_current())
-            .or_else(|| ops.take_first(&mut endpoint.tx.unacked))
-            .or_else(|| ops.take_first(&mut endpoint.tx.reads))
-            .or_else(|| ops.take_first(&mut endpoint.tx.queue))
+            .or_else(|| endpoint.tx.next_pending(ops))
             .or_else(|| endpoint.rx.unexpected.clear())
             .or_else(|| ops.take_first(&mut endpoint.rx.posted))
+    }
+
+    fn next_posted(&mut self, ep: EpId) -> Option<OpId> {
+        let Self { endpoints, ops, .. } = self;
+        let endpoint = endpoints.get_mut(ep.0)?;
+        endpoint.tx.next_pending(ops).or_else(|| ops.take_first(&mut endpoint.rx.posted))
     }
 }

@@ -197,6 +197,8 @@ pub(crate) enum Sink {
     Receive(OpId),
     /// The response to a read.
     Read(OpId),
+    /// The response to a read that was cancelled when the connection ended.
+    Nobody,
     /// A write, into the pieces that [`Receive::pieces`] names.
     Write {
         /// Completion data for the application.
@@ -241,6 +243,8 @@ pub(crate) struct Receive {
     pub(crate) have: usize,
     /// The peer has ended its stream; what it sent before is not all received yet.
     pub(crate) half_closed: bool,
+    /// The connection is over, and messages that came before can still be received.
+    pub(crate) leftover: bool,
 }
 
 #[derive(Debug)]
@@ -302,6 +306,7 @@ impl Endpoint {
                 header: [0; header::MAX_LEN],
                 have: 0,
                 half_closed: false,
+                leftover: false,
             },
             traffic: Traffic::default(),
             reason: None,
@@ -430,9 +435,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether the connection is up, for receiving.
+    /// Whether what the peer sends, or has sent, is received.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state, State::Connected | State::Draining)
+        matches!(self.state, State::Connected | State::Draining) || self.rx.leftover
     }
 
     /// Sends, reads and writes that are pending.

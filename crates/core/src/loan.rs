@@ -102,6 +102,7 @@ impl Domain {
         if endpoint.is_open() {
             endpoint.state = State::Disconnected;
             endpoint.deadline = None;
+            endpoint.rx.leftover = false;
             self.cancel_loans(ep, Errno::ECANCELED);
             self.cancel_all(ep, Errno::ECANCELED);
         }

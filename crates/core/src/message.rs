@@ -217,6 +217,13 @@ impl Source<'_> {
 }
 
 impl Transmit {
+    /// Takes the oldest operation that is not complete.
+    pub(crate) fn next_pending(&mut self, ops: &mut Operations) -> Option<OpId> {
+        ops.take_first(&mut self.unacked)
+            .or_else(|| ops.take_first(&mut self.reads))
+            .or_else(|| ops.take_first(&mut self.queue))
+    }
+
     /// Whether all that was queued has been written.
     pub(crate) fn is_empty(&self) -> bool {
         self.greeting.is_empty() && self.queue.len() == 0 && self.replies.is_empty()
@@ -283,10 +290,20 @@ impl Receive {
         let Incoming::Payload(payload) = &self.incoming else { return None };
         let op = match payload.sink {
             Sink::Receive(op) | Sink::Read(op) => Some(op),
-            Sink::Write { .. } => None,
+            Sink::Write { .. } | Sink::Nobody => None,
         };
         self.incoming = Incoming::Header;
         op
+    }
+}
+
+impl Receive {
+    /// Takes the read whose response is arriving; the rest of that is dropped.
+    pub(crate) fn forget_read(&mut self) -> Option<OpId> {
+        let Incoming::Payload(payload) = &mut self.incoming else { return None };
+        let Sink::Read(op) = payload.sink else { return None };
+        (payload.sink, payload.room) = (Sink::Nobody, 0);
+        Some(op)
     }
 }
 
@@ -638,6 +655,7 @@ impl Domain {
                         self.complete_send(ep, id);
                     }
                     Sink::Write { data } => self.finish_write(ep, &payload, data),
+                    Sink::Nobody => {}
                 }
             }
         }
@@ -649,6 +667,8 @@ impl Domain {
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
         match header.kind {
             Kind::Message { .. } => self.start_message(ep, header),
+            // What it is for was cancelled.
+            Kind::Ack if endpoint.rx.leftover => {}
             Kind::Ack => {
                 let id = ops.take_first(&mut endpoint.tx.unacked).ok_or(WireError::StrayAck)?;
                 self.complete_send(ep, id);
@@ -667,6 +687,11 @@ impl Domain {
 }
 
 impl Payload {
+    /// Bytes that are dropped.
+    pub(crate) fn of_nobody(total: u64) -> Self {
+        Self { sink: Sink::Nobody, room: 0, done: 0, total, ack: false }
+    }
+
     /// Where the next bytes go, at most `available`; `None` when the receive is full.
     fn place(&self, pieces: &Pieces, available: u64) -> Option<Place> {
         let len = self.room.min(self.total).checked_sub(self.done).filter(|&len| len > 0)?;
@@ -679,6 +704,7 @@ impl Payload {
                 let memory = Memory::Region(piece.mr);
                 Some(Place { memory, offset: piece.offset, len: piece.len.min(available) })
             }
+            Sink::Nobody => None,
         }
     }
 }

@@ -52,9 +52,9 @@ pub enum Reason {
     /// What was queued at `fi_shutdown` could not be sent in time.
     #[error("what was queued could not be sent within {0:?} after shutdown; does the peer post receives?")]
     ShutdownTimeout(Duration),
-    /// The peer is gone, and what it had sent was not received in time.
+    /// The peer is gone, and what it had sent was not received in time. Until the endpoint is closed it can be.
     #[error(
-        "the peer shut the connection down, and no receive was posted for what it had sent within {0:?}; post them sooner"
+        "the peer shut the connection down, and no receive was posted for what it had sent within {0:?}; post them sooner, or now, before the endpoint is closed"
     )]
     Unreceived(Duration),
     /// The peer, or the network to it, is gone: nothing that it was asked was answered for so long

@@ -27,9 +27,24 @@ impl Domain {
     ///
     /// # Errors
     /// -FI_ENOSYS on an endpoint with a shared receive context: post the receive to that; -FI_EOPBADSTATE
-    /// before `fi_enable` or after a failed connection; -FI_ESHUTDOWN once the connection is over; -FI_EINVAL
-    /// over a limit; -FI_EBADFLAGS; -FI_EAGAIN while the receive queue is full.
+    /// before `fi_enable` or after a failed connection; -FI_ESHUTDOWN once the connection is over and nothing is
+    /// left that came before; -FI_EINVAL over a limit; -FI_EBADFLAGS; -FI_EAGAIN while the receive queue is full.
     pub fn post_receive(&mut self, ep: EpId, receive: &PostReceive) -> Result<OpId> {
+        self.post_receive_until(ep, receive, false)
+    }
+
+    /// The same, and no error once the connection is over: a receive that nothing is left for stays posted, and
+    /// completes with `FI_ECANCELED` when it is cancelled or the endpoint is closed. Programs for stock post what
+    /// has completed once more before they look for FI_SHUTDOWN.
+    ///
+    /// # Errors
+    /// As for [`post_receive`](Self::post_receive), without -FI_ESHUTDOWN.
+    pub fn post_late_receive(&mut self, ep: EpId, receive: &PostReceive) -> Result<OpId> {
+        self.post_receive_until(ep, receive, true)
+    }
+
+    /// `late`: until the endpoint is closed.
+    fn post_receive_until(&mut self, ep: EpId, receive: &PostReceive, late: bool) -> Result<OpId> {
         const CALL: &str = "fi_recvmsg";
         let endpoint = self.endpoint(CALL, ep)?;
         if endpoint.rx.srx.is_some() {
@@ -43,7 +58,7 @@ impl Domain {
             State::Failed => {
                 return Err(endpoint.wrong_state(CALL, Errno::EOPBADSTATE, "use a new endpoint"));
             }
-            State::Disconnected => {
+            State::Disconnected if !endpoint.rx.leftover && !late => {
                 return Err(endpoint.wrong_state(CALL, Errno::ESHUTDOWN, "use a new endpoint"));
             }
             _ => {}

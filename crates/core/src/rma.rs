@@ -242,6 +242,11 @@ impl Domain {
     pub(crate) fn start_response(&mut self, ep: EpId, payload: u64) -> Result<(), WireError> {
         let Self { endpoints, ops, .. } = self;
         let Some(endpoint) = endpoints.get_mut(ep.0) else { return Ok(()) };
+        if endpoint.rx.leftover {
+            endpoint.rx.incoming = Incoming::Payload(Payload::of_nobody(payload));
+            self.advance(ep, 0);
+            return Ok(());
+        }
         let wanted =
             endpoint.tx.reads.first().and_then(|id| ops.get(id)).ok_or(WireError::StrayReadResponse)?.len;
         if payload != wanted {

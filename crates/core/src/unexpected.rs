@@ -114,6 +114,11 @@ impl Unexpected {
         self.first_whole().filter(|kept| kept.receive.is_none()).map(|kept| kept.header.payload)
     }
 
+    /// Whether the first message is being copied to its receive.
+    pub(crate) fn is_met(&self) -> bool {
+        self.kept.front().is_some_and(|kept| kept.receive.is_some())
+    }
+
     /// The first message has a receive.
     pub(crate) fn meets(&mut self, receive: OpId) {
         if let Some(kept) = self.kept.front_mut() {
@@ -151,6 +156,11 @@ impl Unexpected {
 }
 
 impl Endpoint {
+    /// Whether messages wait for receives.
+    pub(crate) fn has_unreceived(&self) -> bool {
+        !self.rx.unexpected.is_empty() || self.rx.waiting_message().is_some()
+    }
+
     /// An acknowledgement is due, behind those that have to wait for a receive: the peer takes them in
     /// order (section 7).
     pub(crate) fn acknowledge(&mut self) {
@@ -238,8 +248,6 @@ impl Domain {
     /// Whether messages have arrived that wait for receives, be they kept or in the transport: the end
     /// of the connection has to wait for those ([`half_closed`](Self::half_closed)).
     pub fn has_unreceived(&self, ep: EpId) -> bool {
-        self.endpoints.get(ep.0).is_some_and(|endpoint| {
-            !endpoint.rx.unexpected.is_empty() || endpoint.rx.waiting_message().is_some()
-        })
+        self.endpoints.get(ep.0).is_some_and(Endpoint::has_unreceived)
     }
 }

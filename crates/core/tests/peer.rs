@@ -482,6 +482,11 @@ proptest! {
             victim.run(&[]);
             victim.host.now = START.after(core::time::Duration::from_secs(20));
             victim.run(&[]);
+            // What came before the end can be received after it.
+            while victim.host.open {
+                victim.receives(1, 50);
+                victim.run(&[]);
+            }
             let events = victim.events();
             match &events[..] {
                 [Event::Shutdown { .. }] => prop_assert!(answer),

@@ -80,11 +80,11 @@ pub(super) fn recv_defaults(flags: u64) -> OpFlags {
 }
 
 /// Posts a receive. On an endpoint that could be enabled that is done first, as programs do that post receives and accept
-/// or connect then.
+/// or connect then. After the end it stays posted, as with stock.
 #[inline]
 fn post_receive(ep: &Ep, receive: Receive) -> Result<()> {
     let (flags, context) = (receive.flags, receive.context);
-    let Err(Refused { error, buffers }) = ep.ops().recv(receive) else { return Ok(()) };
+    let Err(Refused { error, buffers }) = ep.ops().recv_late(receive) else { return Ok(()) };
     if !matches!(error, Error::WrongState { .. })
         || ep.ops().state()? != State::Idle
         || ep.ops().enable().is_err()

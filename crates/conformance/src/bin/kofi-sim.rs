@@ -170,7 +170,7 @@ fn main() -> ExitCode {
     let (count, tally) = total.into_inner().unwrap_or_default();
     println!(
         "{count} schedules from seed {from} in {took:.1} s ({:.0}/s): {} things happened in {:.0} s of virtual time, \
-         {} connections made, {} refused, {} sends, {} messages, {} reads and writes, {} operations cancelled or truncated",
+         {} connections made, {} refused, {} sends, {} messages ({} after the end), {} reads and writes, {} operations cancelled or truncated",
         count as f64 / took,
         tally.happened,
         tally.virtual_time as f64 / 1e9,
@@ -178,6 +178,7 @@ fn main() -> ExitCode {
         tally.failures,
         tally.sends,
         tally.messages,
+        tally.late,
         tally.accesses,
         tally.errors,
     );

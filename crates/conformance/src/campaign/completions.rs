@@ -223,8 +223,17 @@ impl Schedule {
             }
             Kind::Send { .. } | Kind::Write { .. } | Kind::Read { .. } => {
                 assert_eq!(errno, Errno::ECANCELED);
-                assert!(!self.polite || self.ops[context].cancelled, "operation {context} failed");
                 let Some(index) = index else { panic!("operation {context} of nobody") };
+                let ep = &self.eps[index];
+                assert!(
+                    !self.polite || self.ops[context].cancelled || ep.hurried,
+                    "operation {context} failed"
+                );
+                if let Kind::Send { number, .. } = kind
+                    && let Some((link, end)) = ep.link.filter(|_| ep.hurried)
+                {
+                    self.links[link].sent[end][number].cancelled = true;
+                }
                 let list = match kind {
                     Kind::Send { ack, .. } | Kind::Write { ack, .. } => usize::from(ack),
                     _ => 2,
@@ -281,7 +290,10 @@ impl Schedule {
     ) {
         self.tally.messages += 1;
         let place = match self.ops[context].ep {
-            Some(index) => self.eps[index].link,
+            Some(index) => {
+                self.tally.late += u64::from(self.eps[index].leftover);
+                self.eps[index].link
+            }
             None => {
                 self.tally.shared += 1;
                 let named = flags.contains(OpFlags::REMOTE_CQ_DATA) && data & NAMED_MASK == NAMED;

@@ -98,6 +98,8 @@ impl Schedule {
 
     /// Each connection ends by a shutdown from one side, and both are told.
     pub(super) fn end_politely(&mut self) {
+        // All or none: messages of others may take shared receives.
+        self.late = self.rng.u8(..4) == 0;
         for index in 0..self.eps.len() {
             let Some((link, 0)) = self.eps[index].link else { continue };
             let other = self.eps.iter().position(|ep| ep.link == Some((link, 1)));
@@ -111,9 +113,11 @@ impl Schedule {
             }
             let which = self.rng.usize(..2);
             let first = ends[which];
-            // A shutdown sends what is queued, and waits for what is to be acknowledged.
+            // A shutdown sends what is queued, and waits for what is to be acknowledged: what is received only
+            // after the end cannot be.
+            self.eps[first].hurried = self.late;
             for _ in 0..self.rng.usize(..4) {
-                if self.receive_into(ends[1 - which], LONGEST) {
+                if self.late || self.receive_into(ends[1 - which], LONGEST) {
                     self.send_at(first, 1);
                 }
             }
@@ -121,7 +125,12 @@ impl Schedule {
         }
         self.run_for(END);
         self.read_all();
-        assert!(self.everything_arrived(), "a shutdown has lost something");
+        let end = self.sim.now() + END;
+        while !self.everything_arrived() {
+            assert!(self.sim.now() < end, "a shutdown has lost something");
+            self.sim.step(Duration::from_secs(1));
+            self.read_all();
+        }
         for (index, ep) in self.eps.iter().enumerate() {
             assert!(ep.phase != Phase::Connected || ep.link.is_none(), "endpoint {index} was not shut down");
         }

@@ -64,6 +64,8 @@ pub struct Tally {
     pub shared: u64,
     /// And those that were one of several in a buffer.
     pub parts: u64,
+    /// Messages received after the end of their connection was told.
+    pub late: u64,
     /// Operations cancelled, before they began.
     pub cancelled: u64,
     /// Operations that completed with an error.
@@ -82,6 +84,7 @@ impl Tally {
         self.messages += other.messages;
         self.shared += other.shared;
         self.parts += other.parts;
+        self.late += other.late;
         self.cancelled += other.cancelled;
         self.accesses += other.accesses;
         self.errors += other.errors;
@@ -127,6 +130,8 @@ struct Schedule {
     rng: fastrand::Rng,
     /// No trouble, no early end: all that is sent must arrive.
     polite: bool,
+    /// Nothing sent now is received before the end of its connection.
+    late: bool,
     /// Nobody is rejected.
     welcoming: bool,
     /// Endpoints open at the same time, from connects.
@@ -154,6 +159,7 @@ impl Schedule {
             sim,
             rng,
             polite,
+            late: false,
             welcoming: false,
             most_eps,
             sides: Vec::new(),

@@ -52,6 +52,10 @@ pub(super) struct Ep {
     pub(super) handle: Endpoint,
     pub(super) side: usize,
     pub(super) phase: Phase,
+    /// It is over, and what came before may be received.
+    pub(super) leftover: bool,
+    /// What its peer has no receives for when it shuts down need not all leave in time.
+    pub(super) hurried: bool,
     /// A connection of the model, and which end of it; none with a stranger at the other end.
     pub(super) link: Option<(usize, usize)>,
     /// Its receives are its side's.

@@ -88,7 +88,7 @@ impl Schedule {
         }
         flags.set(OpFlags::MORE, self.rng.u8(..4) == 0);
         let receive = ReceiveOp { buffers, flags, context: context as u64 };
-        let Ep { handle, phase, side, shared, min, .. } = self.eps[index];
+        let Ep { handle, phase, side, shared, min, leftover, .. } = self.eps[index];
         let kind = |min| match several {
             true => Kind::Buffer { room, min, parts: Vec::new() },
             false => Kind::Receive { room },
@@ -107,7 +107,8 @@ impl Schedule {
         if self.allowed(|world| world.recv(handle, receive), &refusals).is_none() {
             return false;
         }
-        assert!(!matches!(phase, Phase::Over | Phase::Failed), "a receive after the end");
+        let over = matches!(phase, Phase::Over | Phase::Failed) && !leftover;
+        assert!(!over, "a receive after the end");
         let ep = Some(index);
         self.ops.push(Op { side, ep, kind: kind(min), cancelled: false, quiet: false, done: false });
         self.eps[index].receives.push_back(context);
@@ -128,7 +129,7 @@ impl Schedule {
             };
             let len = self.len();
             let salt = self.rng.u64(..);
-            let ack = self.rng.u8(..4) == 0;
+            let ack = self.rng.u8(..4) == 0 && !self.late;
             let (inject, quiet) = (len <= 64 && self.rng.u8(..4) == 0, self.rng.u8(..8) == 0);
             let mut data = self.rng.bool().then(|| self.rng.u64(..));
             if let Some((link, end)) = link

@@ -393,9 +393,14 @@ impl Simulator {
             let ep = object.endpoints.get(id.index()).copied().flatten();
             if let Some(ep) = ep
                 && let Some(endpoint) = self.endpoints.get_mut(ep.0)
-                && let Some(end) = endpoint.link.end.take()
+                && let Some(end) = endpoint.link.end
             {
-                self.trace.add(self.network.now, || format!("ep {}: transport closed", ep.0));
+                self.trace.add(self.network.now, || format!("ep {}: transport {command:?}", ep.0));
+                if command == TransportCommand::EndOutput {
+                    self.network.finish(end);
+                    continue;
+                }
+                endpoint.link.end = None;
                 if command == TransportCommand::Finish || endpoint.link.loans.is_empty() {
                     // The network keeps what was sent, whatever comes after: there is no need to linger.
                     self.network.close(end);

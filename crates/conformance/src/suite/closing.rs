@@ -124,8 +124,100 @@ pub fn unreceived_data_holds_the_end_back_for_a_limited_time(world: &mut dyn Wor
     ok(world.send(connection.client, SendOp::new(*b"nobody wants this", 0)));
     ok(world.shutdown(connection.client, 0));
     connection.both_shut_down(world);
-    refused(world.recv(connection.server, ReceiveOp::new(8, 0)), Errno::ESHUTDOWN);
+    refused(world.send(connection.server, SendOp::new(*b"x", 0)), Errno::ESHUTDOWN);
+    // It is still there.
+    ok(world.recv(connection.server, ReceiveOp::new(32, 1)));
+    let done = completion(world, connection.pair.server.cq);
+    assert_eq!((done.context, &done.buffers[0][..17]), (1, &b"nobody wants this"[..]));
+    nothing_is_left(world, &connection, 2);
     connection.close(world);
+    PASSED
+}
+
+/// Of what the peer had sent before the end nothing is left: a receive is refused, or ends as soon as that is known.
+fn nothing_is_left(world: &mut dyn World, connection: &Connected, context: u64) {
+    let Connected { pair, server, .. } = *connection;
+    if world.recv(server, ReceiveOp::new(8, context)).is_ok() {
+        let failed = completion_error(world, pair.server.cq);
+        assert_eq!((failed.context, failed.errno), (context, Errno::ECANCELED));
+    }
+    refused(world.recv(server, ReceiveOp::new(8, context)), Errno::ESHUTDOWN);
+    silent(world, pair.server.eq);
+    no_completion(world, pair.server.cq);
+}
+
+/// Messages that nobody has received when the client has shut down, and the server was told.
+fn unreceived(world: &mut dyn World, connection: &Connected, messages: impl IntoIterator<Item = Vec<u8>>) {
+    let Connected { server, client, .. } = *connection;
+    ok(world.set_ep_limits(server, short_limits()));
+    for bytes in messages {
+        ok(world.send(client, SendOp { quiet: true, ..SendOp::new(bytes, 0) }));
+    }
+    ok(world.shutdown(client, 0));
+    connection.both_shut_down(world);
+}
+
+/// D11: what the peer had sent before the end is received after it, be it kept or in the transport; what finds nothing
+/// more is cancelled.
+pub fn what_came_before_the_end_is_received_after_it(world: &mut dyn World) -> Outcome {
+    const COUNT: u64 = 70;
+    let connection = Connected::open(world);
+    let pair = connection.pair;
+    unreceived(world, &connection, (0..COUNT).map(|number| pattern(number, number as usize % 50)));
+    for (from, left) in [(0, 1), (1, 4), (5, COUNT - 5)] {
+        for number in from..from + left {
+            ok(world.recv(connection.server, ReceiveOp::new(60, number)));
+        }
+        for number in from..from + left {
+            let done = completion(world, pair.server.cq);
+            let bytes = pattern(number, number as usize % 50);
+            assert_eq!((done.context, done.len), (number, bytes.len() as u64));
+            assert_eq!(done.buffers[0][..bytes.len()], bytes);
+        }
+    }
+    nothing_is_left(world, &connection, COUNT);
+    connection.close(world);
+    PASSED
+}
+
+/// D11: the same for a message that is too long, and for a buffer for several.
+pub fn what_is_left_after_the_end_meets_receives_of_all_kinds(world: &mut dyn World) -> Outcome {
+    let connection = Connected::open(world);
+    let pair = connection.pair;
+    unreceived(world, &connection, (0..5).map(|number| pattern(number, 100)));
+    ok(world.recv(connection.server, ReceiveOp::new(60, 1)));
+    let failed = completion_error(world, pair.server.cq);
+    assert_eq!((failed.context, failed.errno, failed.overflow), (1, Errno::ETRUNC, 40));
+    ok(world.recv(connection.server, ReceiveOp::multi(100_000, 2)));
+    for number in 1..5 {
+        let done = completion(world, pair.server.cq);
+        assert_eq!((done.context, done.offset), (2, (number - 1) * 100));
+        assert_eq!(done.buffers.concat(), pattern(number, 100));
+    }
+    let failed = completion_error(world, pair.server.cq);
+    assert_eq!((failed.context, failed.errno), (2, Errno::ECANCELED));
+    assert!(failed.flags.contains(OpFlags::MULTI_RECV), "{:?}", failed.flags);
+    nothing_is_left(world, &connection, 3);
+    connection.close(world);
+    PASSED
+}
+
+/// D2, D11: what is left after the end is nobody's once the endpoint is closed, and holds nothing up.
+pub fn what_is_left_after_the_end_goes_with_the_endpoint(world: &mut dyn World) -> Outcome {
+    for receives in [0, 1] {
+        let connection = Connected::open(world);
+        let pair = connection.pair;
+        unreceived(world, &connection, (0..70).map(|number| pattern(number, 40)));
+        for context in 0..receives {
+            ok(world.recv(connection.server, ReceiveOp::new(40, context)));
+            assert_eq!(completion(world, pair.server.cq).buffers[0], pattern(context, 40));
+        }
+        ok(world.close_ep(connection.server));
+        no_completion(world, pair.server.cq);
+        silent(world, pair.server.eq);
+        ok(world.close_ep(connection.client));
+        pair.close(world);
+    }
     PASSED
 }
 

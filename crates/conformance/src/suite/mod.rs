@@ -176,6 +176,7 @@ suite! { $
         a_receive_fails_with_its_message
         shared_receives_are_as_others
         odd_uses_of_a_context_are_refused
+        what_is_left_after_the_end_takes_shared_receives
     }
     thresholds {
         a_wait_ends_with_enough_completions
@@ -223,6 +224,9 @@ suite! { $
         data_before_a_shutdown_is_still_received
         empty_messages_before_a_shutdown_are_received
         unreceived_data_holds_the_end_back_for_a_limited_time
+        what_came_before_the_end_is_received_after_it
+        what_is_left_after_the_end_meets_receives_of_all_kinds
+        what_is_left_after_the_end_goes_with_the_endpoint
         pending_receives_are_cancelled_before_the_end
         close_completes_what_is_pending
         a_close_is_a_shutdown_at_the_peer

@@ -373,3 +373,35 @@ pub fn odd_uses_of_a_context_are_refused(world: &mut dyn World) -> Outcome {
     shared.close(world, &[]);
     PASSED
 }
+
+/// D11: what an endpoint's peer had sent before the end takes shared receives until the endpoint is closed, and only
+/// those that it needs.
+pub fn what_is_left_after_the_end_takes_shared_receives(world: &mut dyn World) -> Outcome {
+    let shared = Shared::open(world);
+    let connections = [shared.connect(world), shared.connect(world)];
+    let [over, lives] = &connections;
+    let pair = shared.pair;
+    ok(world.set_ep_limits(over.server, short_limits()));
+    for message in 0..3 {
+        send(world, over.client, &[0, message]);
+    }
+    ok(world.shutdown(over.client, 0));
+    over.both_shut_down(world);
+    for context in 0..2 {
+        shared.recv(world, 10, context);
+        shared.expect(world, context, &[0, context as u8]);
+    }
+    ok(world.close_ep(over.server));
+    // The third message has gone with it.
+    for context in 2..4 {
+        shared.recv(world, 10, context);
+    }
+    no_completion(world, pair.server.cq);
+    for context in 2..4 {
+        send(world, lives.client, &[1, context as u8]);
+        shared.expect(world, context, &[1, context as u8]);
+    }
+    ok(world.close_ep(over.client));
+    shared.close(world, &connections[1..]);
+    PASSED
+}

@@ -204,9 +204,9 @@ impl Host {
         self.domain.expire(self.now);
         // Whatever waited is tried again in each round.
         while self.domain.poll_resumed().is_some() {}
-        while let Some((_, TransportCommand::Close | TransportCommand::Finish)) = self.domain.poll_transport()
-        {
-            self.open = false;
+        while let Some((_, command)) = self.domain.poll_transport() {
+            outgoing.ended = true;
+            self.open = command == TransportCommand::EndOutput;
         }
         if !self.open {
             (outgoing.ended, incoming.abandoned) = (true, true);

@@ -490,6 +490,11 @@ pub trait EndpointOps: Send + Sync {
     /// # Errors
     /// See [`kofi_core::Domain::post_receive`]; -FI_EINVAL for memory that is shared.
     fn recv(&self, receive: Receive) -> Result<(), Refused>;
+    /// The same for C programs, whose receives stay posted when the connection is over.
+    ///
+    /// # Errors
+    /// See [`kofi_core::Domain::post_late_receive`]; -FI_EINVAL for memory that is shared.
+    fn recv_late(&self, receive: Receive) -> Result<(), Refused>;
     /// `fi_writemsg`: into the peer's memory `remote`.
     ///
     /// # Errors

@@ -630,14 +630,20 @@ impl Locked<'_> {
         let _ = self.split();
         while let Some((ep, command)) = self.machine.poll_transport() {
             if let Some(connection) = self.connection(ep) {
-                connection.kept = Vec::new();
-                connection.kept_used = 0;
-                let (socket, readable) = (connection.socket.take(), connection.readable);
-                match socket {
-                    Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
-                    Some(socket) if self.machine.loans(ep) > 0 => self.call_back(ep, socket),
-                    Some(socket) => socket.close(readable),
-                    None => {}
+                if command == TransportCommand::EndOutput {
+                    if let Some(socket) = &connection.socket {
+                        socket.finish();
+                    }
+                } else {
+                    connection.kept = Vec::new();
+                    connection.kept_used = 0;
+                    let (socket, readable) = (connection.socket.take(), connection.readable);
+                    match socket {
+                        Some(socket) if command == TransportCommand::Finish => self.linger(ep, socket),
+                        Some(socket) if self.machine.loans(ep) > 0 => self.call_back(ep, socket),
+                        Some(socket) => socket.close(readable),
+                        None => {}
+                    }
                 }
                 let State { machine, connections, .. } = &mut **self.state;
                 if let Some(Some(connection)) = connections.get(ep.index()) {

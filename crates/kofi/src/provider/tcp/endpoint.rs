@@ -250,19 +250,11 @@ impl EndpointOps for TcpEndpoint {
     }
 
     fn recv(&self, receive: Receive) -> Result<(), Refused> {
-        let (post, buffers) = to_post(receive)?;
-        let mut state = self.domain.lock();
-        let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
-        match state.machine.post_receive(self.id, &post) {
-            Err(error) => Err(Refused { error, buffers }),
-            Ok(op) => {
-                state.remember(op, buffers);
-                if waiting {
-                    state.receive_posted(self.id);
-                }
-                Ok(())
-            }
-        }
+        self.receive(receive, Domain::post_receive)
+    }
+
+    fn recv_late(&self, receive: Receive) -> Result<(), Refused> {
+        self.receive(receive, Domain::post_late_receive)
     }
 
     fn write(&self, message: Message, remote: &[Segment]) -> Result<(), Refused> {
@@ -319,6 +311,26 @@ impl EndpointOps for TcpEndpoint {
 }
 
 impl TcpEndpoint {
+    fn receive(
+        &self,
+        receive: Receive,
+        post: impl FnOnce(&mut Domain, EpId, &PostReceive) -> Result<OpId>,
+    ) -> Result<(), Refused> {
+        let (receive, buffers) = to_post(receive)?;
+        let mut state = self.domain.lock();
+        let waiting = state.machine.plan_read(self.id).is_none() || state.machine.has_unreceived(self.id);
+        match post(&mut state.machine, self.id, &receive) {
+            Err(error) => Err(Refused { error, buffers }),
+            Ok(op) => {
+                state.remember(op, buffers);
+                if waiting {
+                    state.receive_posted(self.id);
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn post(
         &self,
         message: Message,

@@ -6,17 +6,24 @@ use std::sync::{Arc, Weak};
 use kofi_core::{EndpointStatistics, Entry, EpId, Event, TransportCommand};
 
 use super::State;
+use super::connection::Connection;
 use crate::clock::now;
 use crate::event_queue::EqShared;
 use crate::notice::{self, Notice, Subject, What};
 use crate::provider::tcp::completion_queue::CqShared;
+use crate::provider::tcp::socket;
 
 impl State {
     /// Does what the machine has to say: transports to be closed, events, memory that is free.
     pub(crate) fn settle(&mut self) {
         self.split();
         while let Some((ep, command)) = self.machine.poll_transport() {
-            if let Some(connection) = self.connection(ep) {
+            if command == TransportCommand::EndOutput {
+                if let Some(Connection { socket: Some(socket), .. }) = self.connection_ref(ep) {
+                    socket::finish(socket);
+                }
+                self.notify(ep);
+            } else if let Some(connection) = self.connection(ep) {
                 connection.kept = Vec::new();
                 connection.kept_used = 0;
                 let (socket, readable) = (connection.socket.take(), connection.readable);
