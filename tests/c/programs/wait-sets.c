@@ -5,6 +5,8 @@
  * a set with members is not closed.
  */
 #include "../common.h"
+#include <rdma/fi_ext.h>
+#include <rdma/providers/fi_log.h>
 
 static struct fid_wait *set;
 static struct fid_eq *eq;
@@ -96,6 +98,67 @@ static void poll_set(struct ep *a, struct ep *b)
 	OK(fi_close(&idle->fid));
 }
 
+static struct fid_poll *polled;
+static struct fid_cq *member;
+static unsigned from_log;
+
+static int log_enabled(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+		       uint64_t flags)
+{
+	return 1;
+}
+
+static int log_ready(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+		     uint64_t flags, uint64_t *showtime)
+{
+	return 0;
+}
+
+/* The application's own log uses the set that is being looked at. */
+static void log_line(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+		     const char *func, int line, const char *msg)
+{
+	if (!polled)
+		return;
+	struct fid_poll *set_ = polled;
+	polled = NULL;
+	OK(fi_poll_del(set_, &member->fid, 0));
+	OK(fi_poll_add(set_, &member->fid, 0));
+	from_log++;
+}
+
+/* An end that fi_poll finds out is told to the log. */
+static void poll_from_log(void *arg)
+{
+	static struct fi_ops_log ops = { .enabled = log_enabled, .ready = log_ready, .log = log_line };
+	static struct fid_logging log = { .ops = &ops };
+	struct fi_poll_attr attr = { 0 };
+	struct fid_poll *polls;
+	struct pair p;
+	void *found[4];
+
+	if (t_stock())
+		t_na("stock calls the log under the lock of the set");
+	OK(fi_import_log(FI_VERSION(1, 13), 0, &log));
+	pair_open(&p, &OPTS_DEFAULT);
+	OK(fi_poll_open(p.p.domain, &attr, &polls));
+	OK(fi_poll_add(polls, &p.p.cq->fid, 0));
+	OK(fi_shutdown(p.c.ep, 0));
+	member = p.p.cq;
+	polled = polls;
+	t_step("fi_poll, whose log uses the set");
+	for (double end = now_ms() + 5000; !from_log && now_ms() < end; sleep_ms(1)) {
+		(void)fi_cq_read(p.c.cq, NULL, 0);
+		REQUIRE(fi_poll(polls, found, 4) >= 0, "fi_poll");
+	}
+	polled = NULL;
+	EXPECT(from_log == 1, "the log was called %u times", from_log);
+	OK(fi_poll_del(polls, &p.p.cq->fid, 0));
+	OK(fi_close(&polls->fid));
+	OK(fi_close(&log.fid));
+	pair_close(&p);
+}
+
 int main(void)
 {
 	struct opts o = OPTS_DEFAULT;
@@ -181,5 +244,6 @@ int main(void)
 	pair_close(&p);
 	t_isolated_rule("fi_poll(3): a wait set is closed after its members", 10, close_early, NULL);
 	t_isolated_rule("D17: blocking reads work on queues of a set, too", 10, blocking_read, NULL);
+	t_isolated("fi_poll calls nobody under a lock", 10, poll_from_log, NULL);
 	t_end("one wait for several queues");
 }

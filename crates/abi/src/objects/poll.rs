@@ -4,9 +4,11 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kofi::provider::{CompletionQueueOps, CounterOps};
 use kofi_core::{Error, Result};
+use smallvec::SmallVec;
 
 use super::cntr::Cntr;
 use super::cq::Cq;
@@ -53,11 +55,28 @@ impl Member {
         }
     }
 
-    /// What the application calls it, if it has something to tell.
-    fn ready(&self) -> Option<*mut c_void> {
+    /// What is to be looked at, and what the application calls it.
+    fn shown(&self) -> (Shown, *mut c_void) {
         match self {
-            Self::Cq(cq) => cq.get().ops().is_ready().then(|| cq.get().context()),
-            Self::Cntr(cntr) => cntr.get().ops().is_ready().then(|| cntr.get().context()),
+            Self::Cq(cq) => (Shown::Cq(cq.get().ops().clone()), cq.get().context()),
+            Self::Cntr(cntr) => (Shown::Cntr(cntr.get().ops().clone()), cntr.get().context()),
+        }
+    }
+}
+
+/// A member that is looked at. Looking makes progress, and that calls the log that the application may have put in the place
+/// of ours, which may call us: so it happens without the set's lock, and the member may leave the set meanwhile, and be closed.
+enum Shown {
+    Cq(Arc<dyn CompletionQueueOps>),
+    Cntr(Arc<dyn CounterOps>),
+}
+
+impl Shown {
+    /// Whether it has something to tell.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Cq(cq) => cq.is_ready(),
+            Self::Cntr(cntr) => cntr.is_ready(),
         }
     }
 }
@@ -143,9 +162,10 @@ unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, most: 
         let most = usize::try_from(most).ok().filter(|&most| most == 0 || !contexts.is_null());
         let problem = "no array for contexts, or a negative length";
         let most = most.ok_or(Error::Invalid { call: CALL, problem })?;
-        let members = set.members();
+        let members: SmallVec<[_; 8]> = set.members().iter().map(Member::shown).collect();
         let mut count = 0;
-        for context in members.iter().filter_map(Member::ready).take(most) {
+        let ready = members.iter().filter(|(member, _)| member.is_ready());
+        for &(_, context) in ready.take(most) {
             // SAFETY: the array has `most` places.
             unsafe { contexts.add(count).write(context) };
             count += 1;
