@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The other side of kofi_selftest.c in user space, by libfabric's API: peer server PORT | peer client ADDRESS PORT [command ...]
+ * The other side of selftest/main.c in user space, by libfabric's API: peer server PORT | peer client ADDRESS PORT [command ...]
  *
- * Linked with a stock libfabric it shows that the kernel speaks its language. What the commands are says kofi_selftest.c.
+ * Linked with a stock libfabric it shows that the kernel speaks its language. What the commands are says selftest/main.c.
  */
 #include <errno.h>
 #include <stdint.h>

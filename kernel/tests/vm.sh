@@ -143,40 +143,9 @@ if [ -x ./ip ] && insmod veth.ko; then
 	./ip link del veth2
 fi
 
-# Two network cards with a wire between them, each in a namespace of its own: what is sent there leaves this host.
-if insmod e1000.ko; then
-	rm -f /tmp/far /tmp/wired /tmp/unplug
-	unshare -n sh -c '
-		touch /tmp/far
-		while [ ! -e /tmp/wired ]; do usleep 100000; done
-		ip addr add 10.79.0.2/24 dev eth1
-		ip link set eth1 up
-		./kernel_peer server 10.79.0.2:7471 &
-		while [ ! -e /tmp/unplug ]; do usleep 100000; done
-		ip link set eth1 down
-		kill -9 $!
-		echo 1 > /sys/module/kofi_selftest/parameters/cut' > /dev/null 2>&1 &
-	pid=$!
-	while [ ! -e /tmp/far ]; do usleep 100000; done
-	./ip link set eth1 netns $pid
-	ip addr add 10.79.0.1/24 dev eth0
-	ip link set eth0 up
-	touch /tmp/wired
-	n=0
-	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt $((100 * slow)) ]; do
-		n=$((n + 1))
-		usleep 100000
-	done
-	(
-		while [ ! -e /tmp/unplug ] && ! dmesg | grep -q "kofi_selftest: connected by a wire"; do usleep 100000; done
-		touch /tmp/unplug
-	) &
-	selftest run=wire rounds=20 addr=10.79.0.2 || failed=1
-	touch /tmp/unplug
-	wait
-	ip link set eth0 down
-	rmmod e1000
-fi
+# What leaves this host.
+. ./wire.sh
+over_the_wire selftest run=wire rounds=20 addr=10.79.0.2 || failed=1
 
 # Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.
 echo 500 > /sys/module/kofi/parameters/handshake_timeout

@@ -224,6 +224,14 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
             fs::copy(&path, &place).map_err(cannot)?;
         }
     }
+    for entry in fs::read_dir(to).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A source that has gone would get in the way of what has come in its place. modpost writes sources of its own.
+        if name.ends_with(".c") && !name.ends_with(".mod.c") && !from.join(&name).exists() {
+            fs::remove_file(entry.path()).map_err(cannot)?;
+        }
+    }
     Ok(())
 }
 
@@ -375,7 +383,7 @@ const STOCK: Settings = Settings {
     memory: 1024,
     parameters: "",
     limit: Duration::from_secs(400),
-    scripts: &["vm.sh", "clients.sh"],
+    scripts: &["vm.sh", "wire.sh", "clients.sh"],
 };
 
 /// A virtual machine that runs scripts of `kernel/tests`, and ends.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-//! The other side of the kernel module's tests (`kernel/tests/kofi_selftest.c` says what is asked for): `client ADDR`, `server ADDR`.
+//! The other side of the kernel module's tests (`kernel/tests/selftest/main.c` says what is asked for): `client ADDR`, `server ADDR`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
