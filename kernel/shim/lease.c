@@ -16,11 +16,15 @@
 #include <linux/uio.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
+#include <net/inet_connection_sock.h>
+#include <net/net_namespace.h>
 #include <net/sock.h>
 #include "shim.h"
 
-/* Pieces of one reading. */
-#define PIECES 16
+/* Pieces of one reading: a message of 1 MiB in pages. */
+#define PIECES 256
+/* Bytes from which on it is worth the while: WORTH in kernel/rust/src/loans.rs. */
+#define WORTH (32 * 1024)
 
 enum { IDLE, OUT, GIVEN_UP };
 
@@ -30,6 +34,7 @@ struct kofi_lease {
 	atomic_t state;
 	bool copied;
 	struct work_struct end;
+	struct bio_vec vecs[PIECES];
 };
 
 static atomic_long_t readings = ATOMIC_LONG_INIT(0);
@@ -64,7 +69,7 @@ static void put(struct sk_buff *skb, struct ubuf_info *info, bool success)
 		if (atomic_cmpxchg(&lease->state, OUT, IDLE) == OUT)
 			kofi_watch_event(lease->watch, KOFI_LEASE_BACK | (READ_ONCE(lease->copied) ? KOFI_LEASE_COPIED : 0));
 		else
-			schedule_work(&lease->end);
+			kofi_queue(&lease->end);
 	}
 	rcu_read_unlock();
 }
@@ -111,7 +116,7 @@ bool kofi_shim_lease_give_up(struct kofi_lease *lease)
 	return false;
 }
 
-/* Whether the network may refer to the pages of a piece: they count their users, and are not parts of a slab. */
+/* Whether the network may refer to the pages of a piece: they are memory, count their users, and are not parts of a slab. */
 static bool lendable(const struct kvec *piece)
 {
 	char *at = PTR_ALIGN_DOWN((char *)piece->iov_base, PAGE_SIZE), *last = (char *)piece->iov_base + piece->iov_len - 1;
@@ -119,40 +124,52 @@ static bool lendable(const struct kvec *piece)
 	if (!piece->iov_len || !virt_addr_valid(piece->iov_base) || !virt_addr_valid(last))
 		return false;
 	for (; at <= last; at += PAGE_SIZE)
-		if (!sendpage_ok(virt_to_page(at)))
+		if (!sendpage_ok(virt_to_page(at)) || is_zone_device_page(virt_to_page(at)))
 			return false;
 	return true;
 }
 
-ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent)
+/*
+ * Whether what TCP reads it reads under the lease only: a probe for larger packets refers to pages without saying so. And a network card
+ * that does not gather has all of it copied anyway.
+ */
+static bool lends(const struct sock *sk)
+{
+	return (READ_ONCE(sk->sk_route_caps) & NETIF_F_SG) && !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_mtu_probing) &&
+	       !inet_csk(sk)->icsk_mtup.enabled;
+}
+
+ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const struct kvec *pieces, size_t count, u32 *events)
 {
 	struct msghdr message = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_ZEROCOPY, .msg_ubuf = &lease->info };
-	struct bio_vec vecs[PIECES];
 	size_t len = 0, used = 0;
 	ssize_t sent;
 
-	*lent = false;
-	if (!(READ_ONCE(socket->sk->sk_route_caps) & NETIF_F_SG))
+	*events = 0;
+	if (!lends(socket->sk))
 		return -EOPNOTSUPP;
 	for (; used < min_t(size_t, count, PIECES) && lendable(&pieces[used]); used++) {
 		void *base = pieces[used].iov_base;
 
-		vecs[used] = (struct bio_vec){ virt_to_page(base), pieces[used].iov_len, offset_in_page(base) };
+		lease->vecs[used] = (struct bio_vec){ virt_to_page(base), pieces[used].iov_len, offset_in_page(base) };
 		len += pieces[used].iov_len;
 	}
-	if (!used)
+	/* TCP accounts for each piece by whole pages. */
+	if (len < WORTH || len < used * PAGE_SIZE / 2)
 		return -EOPNOTSUPP;
 	lease->copied = false;
 	refcount_set(&lease->info.refcnt, 1);
 	atomic_set(&lease->state, OUT);
-	iov_iter_bvec(&message.msg_iter, WRITE, vecs, used, len);
+	iov_iter_bvec(&message.msg_iter, WRITE, lease->vecs, used, len);
 	sent = sock_sendmsg(socket, &message);
 	if (refcount_dec_and_test(&lease->info.refcnt)) {
-		/* Nobody has it: nothing was taken, or all of it was copied at once. */
+		/* Nobody has it: nothing was taken, or all of it is back already. */
 		atomic_set(&lease->state, IDLE);
+		*events = KOFI_LEASE_BACK;
 	} else {
-		*lent = true;
 		atomic_long_inc(&readings);
 	}
+	if (READ_ONCE(lease->copied))
+		*events |= KOFI_LEASE_COPIED;
 	return sent;
 }

@@ -11,6 +11,7 @@
 #include "../include-private/kofi_kernel.h"
 
 struct kvec;
+struct work_struct;
 struct seq_file;
 
 struct kofi_pump;
@@ -67,6 +68,7 @@ extern void kofi_shim_pump_drive(struct kofi_pump *pump, void *context);
 extern void kofi_shim_pump_free(struct kofi_pump *pump);
 /* Any context. */
 extern void kofi_shim_pump_kick(struct kofi_pump *pump);
+/* Runs it at that moment, if not before. What is set for a later moment is forgotten: to be asked for in each run. One caller at a time. */
 extern void kofi_shim_pump_alarm(struct kofi_pump *pump, u64 at);
 /* The next socket that something has happened to. One caller at a time. */
 extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events);
@@ -74,6 +76,8 @@ extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events
 extern bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait);
 extern bool kofi_pump_has_events(struct kofi_pump *pump);
 extern void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it);
+/* Does work that the module waits for before it goes. Any context. */
+extern void kofi_queue(struct work_struct *work);
 /* Events will come from the network itself, too, which is waited for before the pump is freed. */
 extern void kofi_pump_lends(struct kofi_pump *pump);
 /* Within the shim, under sk_callback_lock. */
@@ -107,7 +111,7 @@ extern bool kofi_shim_lease_give_up(struct kofi_lease *lease);
 /* How often something was lent: for tests. */
 extern long kofi_test_readings(void);
 /* Within the shim. */
-extern ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent);
+extern ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const struct kvec *pieces, size_t count, u32 *events);
 
 /* socket.c */
 struct kofi_sock;
@@ -126,10 +130,14 @@ extern int kofi_shim_sock_name(struct kofi_sock *sock, struct kofi_addr *local);
 /* Never wait. Gather from and scatter to kernel addresses, which the call may not outlive. */
 extern ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len, bool more);
 /*
- * The same, but for that TCP reads the pieces where they are, under a lease that is not out. *lent: it is out now. -EOPNOTSUPP: the pieces
- * or the interface do not lend themselves to it.
+ * The same, but for that TCP reads the pieces where they are, under a lease that is not out. *events: whether it is back already, and
+ * what was found out; otherwise it is out now. -EOPNOTSUPP: the pieces or the connection do not lend themselves to it.
  */
-extern ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent);
+extern ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, u32 *events);
+/* Whether the connection is broken, as far as TCP knows. */
+extern bool kofi_shim_sock_broken(struct kofi_sock *sock);
+/* Sends a packet without anything in it, for network cards that let go of a packet when they send another. */
+extern void kofi_shim_sock_nudge(struct kofi_sock *sock);
 extern ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len);
 /* What TCP knows of the peer's answers: whether something is outstanding, was asked again in vain, and how many ms ago it was heard. */
 extern void kofi_shim_sock_answers(struct kofi_sock *sock, u32 *outstanding, u32 *unanswered, u32 *heard);

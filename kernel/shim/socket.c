@@ -247,9 +247,22 @@ ssize_t kofi_shim_sock_send(struct kofi_sock *sock, struct kvec *pieces, size_t 
 	return kernel_sendmsg(sock->socket, &message, pieces, count, len);
 }
 
-ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, bool *lent)
+ssize_t kofi_shim_sock_lend(struct kofi_sock *sock, struct kofi_lease *lease, const struct kvec *pieces, size_t count, u32 *events)
 {
-	return kofi_sock_lend(sock->socket, lease, pieces, count, lent);
+	return kofi_sock_lend(sock->socket, lease, pieces, count, events);
+}
+
+bool kofi_shim_sock_broken(struct kofi_sock *sock)
+{
+	struct sock *sk = sock->socket->sk;
+
+	return READ_ONCE(sk->sk_err) || READ_ONCE(sk->sk_state) == TCP_CLOSE;
+}
+
+void kofi_shim_sock_nudge(struct kofi_sock *sock)
+{
+	/* It has been silent for longer: so the peer is asked for a sign of life now. */
+	tcp_sock_set_keepidle(sock->socket->sk, 1);
 }
 
 ssize_t kofi_shim_sock_recv(struct kofi_sock *sock, struct kvec *pieces, size_t count, size_t len)

@@ -34,6 +34,8 @@ void kofi_shim_work_exit(void)
 struct kofi_pump {
 	struct work_struct work;
 	struct delayed_work alarm;
+	/* When that goes off; U64_MAX: it is not set. */
+	u64 at;
 	/* Watches with events that were not looked at: added to in any context, */
 	struct llist_head ready;
 	/* and taken from there by who drives. */
@@ -77,6 +79,8 @@ static void pump_alarm(struct work_struct *work)
 {
 	struct kofi_pump *pump = container_of(to_delayed_work(work), struct kofi_pump, alarm);
 
+	/* What is left to be waited for sets it anew, also if it has gone off a little early. */
+	WRITE_ONCE(pump->at, U64_MAX);
 	pump->run(pump->context);
 }
 
@@ -88,6 +92,7 @@ struct kofi_pump *kofi_shim_pump_new(void (*run)(void *))
 		INIT_WORK(&pump->work, pump_work);
 		INIT_DELAYED_WORK(&pump->alarm, pump_alarm);
 		init_llist_head(&pump->ready);
+		pump->at = U64_MAX;
 		pump->batch = NULL;
 		pump->sleeper = NULL;
 		pump->lends = false;
@@ -123,6 +128,11 @@ void kofi_shim_pump_free(struct kofi_pump *pump)
 	kofi_shim_free(pump, __alignof__(*pump));
 }
 
+void kofi_queue(struct work_struct *work)
+{
+	queue_work(driving, work);
+}
+
 void kofi_pump_lends(struct kofi_pump *pump)
 {
 	pump->lends = true;
@@ -135,12 +145,14 @@ void kofi_shim_pump_kick(struct kofi_pump *pump)
 
 void kofi_shim_pump_alarm(struct kofi_pump *pump, u64 at)
 {
-	u64 now = ktime_get_ns();
+	u64 now;
 
-	if (at == U64_MAX)
+	if (at >= READ_ONCE(pump->at))
 		return;
-	/* Rounded up, so that it does not come too early and finds nothing to do. */
-	mod_delayed_work(driving, &pump->alarm, at > now ? nsecs_to_jiffies(at - now) + 1 : 0);
+	WRITE_ONCE(pump->at, at);
+	now = ktime_get_ns();
+	/* Rounded up, also by the tick that has begun, so that it does not come too early and finds nothing to do. */
+	mod_delayed_work(driving, &pump->alarm, at > now ? nsecs_to_jiffies(at - now) + 2 : 0);
 }
 
 bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events)

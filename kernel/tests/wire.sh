@@ -16,7 +16,7 @@ over_the_wire() {
 		while [ ! -e /tmp/unplug ]; do usleep 100000; done
 		ip link set eth1 down
 		kill -9 $!
-		echo 1 > /sys/module/kofi_selftest/parameters/cut' > /dev/null 2>&1 &
+		echo 1 > /sys/module/kofi_selftest/parameters/cut' &
 	far=$!
 	while [ ! -e /tmp/far ]; do usleep 100000; done
 	./ip link set eth1 netns $far

@@ -109,8 +109,9 @@ impl Domain {
         Ok(())
     }
 
-    /// A connection breaks: what was sent on it, and waits for its memory, may not have arrived.
-    pub(crate) fn cancel_loans(&mut self, ep: EpId, cause: Errno) {
+    /// A connection breaks, or the driver has reset it: what was sent on it, and waits for its memory, may not have
+    /// arrived.
+    pub fn cancel_loans(&mut self, ep: EpId, cause: Errno) {
         let Some(endpoint) = self.endpoints.get(ep.0) else { return };
         let mut at = endpoint.tx.loans.waiting.first();
         while let Some(id) = at {

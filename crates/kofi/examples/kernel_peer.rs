@@ -169,10 +169,20 @@ fn server(addr: SocketAddr) -> Result {
         let words = [region.key(), region.address(), BIG as u64];
         let words: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let endpoint = acceptor.accept(if command == "rma" { &words } else { b"hello" })?;
-        let result = serve(&side, &endpoint, &cq, command == "close");
+        let result = match command.as_str() {
+            "take" => take(&side, &cq),
+            _ => serve(&side, &endpoint, &cq, command == "close"),
+        };
         report(&format!("kofi server {command}"), &result);
         result?;
     }
+}
+
+/// One message, and then the end.
+fn take(side: &Side, cq: &CompletionQueue) -> Result {
+    check(cq.wait(limit())?.ok()?.into_received()? == pattern(5, BIG), "the message differs")?;
+    check(matches!(side.eq.wait(limit())?, Event::Connected { .. }), "no FI_CONNECTED")?;
+    side.ended()
 }
 
 fn serve(side: &Side, endpoint: &Endpoint, cq: &CompletionQueue, close: bool) -> Result {

@@ -580,9 +580,9 @@ int kfi_fabric(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric, void *
  *
  * Children are closed before their parents, and what is bound before what it is bound to. Closing
  * an endpoint ends its connection, and completes what is pending with -ECANCELED before it returns.
- * While the network reads memory of its operations the connection is reset for that, unless
- * kfi_shutdown() was called: then closing waits until the peer has all of it, within the limit for
- * a shutdown.
+ * After kfi_shutdown() closing waits until the peer's system has all that was queued, within the
+ * limit for that; and also without it for 200 ms, while the network reads memory of operations.
+ * When that time is over, or a signal comes, the connection is reset.
  * Closing a queue waits for a handler of it that is running.
  *
  * The memory of closed objects of this module is kept for a while: closing one again is -EINVAL as

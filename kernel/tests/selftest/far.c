@@ -47,12 +47,13 @@ out:
 /* Large messages are read by the network where they are. */
 static int wire_lends(struct side *s)
 {
-	long before = kofi_test_readings();
+	long before;
 	int error = 0;
 
 	must(client_echo(s));
+	before = kofi_test_readings();
 	must(client_pages(s));
-	want(kofi_test_readings() >= before + 4);
+	want(kofi_test_readings() > before);
 out:
 	return error;
 }
@@ -68,7 +69,7 @@ static int wire_closes(struct side *s)
 	int error = 0;
 
 	want(pages);
-	must(start(s, "close", data, sizeof(data), &len));
+	must(start(s, "take", data, sizeof(data), &len));
 	pattern(pages, BIG, 5);
 	must(post(s, kofi_send, pages, BIG, 2));
 	must(kofi_ep_shutdown(s->ep, 0));

@@ -12,7 +12,7 @@
  *   faults    the same at random, by the kernel
  *
  * Commands: "echo" sends back what comes; "rma" besides tells of a region (struct region) when accepting; "reject" rejects with data;
- * "close" shuts down after the first message; "quit" rejects and ends. tests/peer.c is the same for user space.
+ * "close" shuts down after the first message; "take" takes one of BIG bytes (kofi in user space only); "quit" rejects and ends. tests/peer.c is the same for user space.
  */
 #include "selftest.h"
 

@@ -35,7 +35,7 @@ use crate::sys::lock::{Guard, LockClass, Mutex};
 use crate::sys::raw::Piece;
 use crate::sys::show::{Show, Shown};
 use crate::sys::socket::{self, Connecting, Socket};
-use crate::sys::wait::Wait;
+use crate::sys::wait::{Wait, Woken};
 use crate::sys::work::{Driven, Pump};
 use crate::sys::{Class, Counted, now, warn};
 use crate::{c, getinfo};
@@ -50,6 +50,10 @@ const MAX_PIECES: usize = 1024;
 const BUDGET: usize = 1 << 20;
 /// Connections that were shut down, and whose peers have not ended them yet; the oldest makes room.
 const MAX_LINGERING: usize = 1024;
+/// How long closing an endpoint that was not shut down waits for memory that TCP reads, before the connection is reset.
+const GRACE: Duration = Duration::from_millis(200);
+/// The same after a shutdown without a limit.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Cookie of those; others carry the index of an endpoint.
 const LINGERING: u64 = u64::MAX;
 
@@ -64,7 +68,7 @@ pub(crate) struct Domain {
     pub(crate) mr_mode: MrMode,
     /// Apart: it is too large to be handed around on the stack.
     state: Mutex<Box<State>>,
-    /// Memory that was lent has come back.
+    /// Memory that was lent has come back, or a connection has ended.
     back: Wait,
     _child: Child,
     _counted: Counted,
@@ -89,8 +93,6 @@ pub(crate) struct State {
     plan: WritePlan,
     /// What was sent on these may not have arrived yet. Has room for [`MAX_LINGERING`].
     lingering: VecDeque<Lingering>,
-    /// When work will be done in any case.
-    alarm: Option<Instant>,
     /// What TCP reads on.
     loans: Loans,
     /// Completion queues of shared receive contexts, each as often as it is bound to one.
@@ -231,22 +233,33 @@ impl Domain {
 
     /// `fi_close` of an endpoint. Its socket is closed; its memory is its owner's when this returns.
     ///
-    /// What TCP reads on is waited for: until the limit of the shutdown, if there was one, so that the peer gets it; otherwise the
-    /// connection is reset for that.
+    /// What TCP reads on is waited for, so that the peer gets it and what was sent before it; after a shutdown all that is queued is. When
+    /// the time for that is over, or a signal comes, the connection is reset.
     pub(crate) fn close_endpoint(&self, ep: EpId) {
         let mut locked = self.lock();
-        locked.flush_copies(ep);
+        if let Some(connection) = locked.connection(ep) {
+            connection.lends = false;
+        }
+        locked.flush(ep);
+        let until = now().after(locked.patience(ep));
+        let mut is_reset = false;
         loop {
             let seq = self.back.seq();
-            if locked.machine.loans(ep) == 0 {
+            if locked.machine.loans(ep) == 0 && locked.machine.state(ep) != Ok(EpState::Draining) {
                 return locked.close(ep);
             }
-            // In other states there is a limit in time, or the connection is broken already.
-            if locked.machine.state(ep) == Ok(EpState::Connected) {
+            if !is_reset && now() >= until {
                 locked.reset(ep);
+                is_reset = true;
+                continue;
             }
             drop(locked);
-            self.back.sleep_quietly(seq);
+            if is_reset {
+                self.back.sleep_quietly(seq);
+            } else if self.back.sleep(None, seq, Some(until)) == Woken::Interrupted {
+                self.lock().reset(ep);
+                is_reset = true;
+            }
             locked = self.lock();
         }
     }
@@ -331,7 +344,6 @@ impl core::ops::DerefMut for Locked<'_> {
 impl Locked<'_> {
     /// Does what can be done without waiting.
     fn progress(&mut self) {
-        self.alarm.take_if(|at| *at <= now());
         if self.machine.next_deadline().is_some_and(|at| at <= now()) {
             self.machine.expire(now());
         }
@@ -376,25 +388,48 @@ impl Locked<'_> {
 
     /// TCP does not read that memory any more.
     fn came_back(&mut self, ep: EpId, op: OpId, copied: bool) {
-        self.machine.returned(ep, op);
         if let Some(connection) = self.connection(ep) {
             connection.lends &= !copied;
+            // A connection that breaks gives back first, and tells then.
+            if connection.socket.as_ref().is_some_and(Socket::is_broken) {
+                self.machine.cancel_loans(ep, Errno::ECONNRESET);
+            }
         }
+        self.machine.returned(ep, op);
         self.enqueue(ep);
         self.back.wake();
     }
 
+    /// How long closing an endpoint waits for memory that is out.
+    fn patience(&self, ep: EpId) -> Duration {
+        match self.machine.state(ep) {
+            Ok(EpState::Connected) => GRACE,
+            _ => self.shutdown_limit(ep),
+        }
+    }
+
+    /// How long memory is waited for after a shutdown.
+    fn shutdown_limit(&self, ep: EpId) -> Duration {
+        let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
+        limit.unwrap_or(SHUTDOWN_GRACE)
+    }
+
     /// Gives up a connection, so that all memory that was lent comes back.
     fn reset(&mut self, ep: EpId) {
-        // Known: it is being closed.
+        // An endpoint that is not closed.
         let _ = self.machine.abandon(ep);
         if let Some(socket) = self.connection(ep).and_then(|connection| connection.socket.take()) {
+            self.call_back(ep, socket);
+        } else if let Some(at) = self.lingering.iter().position(|lingering| lingering.ep == ep)
+            && let Some(Lingering { socket, .. }) = self.lingering.remove(at)
+        {
             self.call_back(ep, socket);
         }
         self.settle_endpoint(ep);
     }
 
     fn call_back(&mut self, ep: EpId, socket: Socket) {
+        self.machine.cancel_loans(ep, Errno::ETIMEDOUT);
         socket.abort();
         self.loans.call_back(ep, now());
     }
@@ -568,8 +603,10 @@ impl Locked<'_> {
     fn linger(&mut self, ep: EpId, socket: Socket) {
         socket.finish();
         let limit = self.machine.limits(ep).ok().and_then(|limits| limits.shutdown);
-        let until = now().after(limit.unwrap_or(Duration::MAX));
-        if socket.watch(self.pump, LINGERING).is_err() {
+        let on_loan = self.machine.loans(ep) > 0;
+        let until =
+            now().after(if on_loan { self.shutdown_limit(ep) } else { limit.unwrap_or(Duration::MAX) });
+        if socket.watch(self.pump, LINGERING).is_err() || !on_loan && socket.discard() {
             return self.end_finished(ep, socket);
         }
         if self.lingering.len() >= MAX_LINGERING
@@ -578,7 +615,6 @@ impl Locked<'_> {
             self.end_finished(ep, socket);
         }
         self.lingering.push_back(Lingering { ep, socket, until });
-        self.end_lingering();
     }
 
     /// Looks which of those that linger are done, or out of time.
@@ -629,6 +665,7 @@ impl Locked<'_> {
         // Where there was no memory, nothing has been received yet, and will not be: it is asked for anew before that.
         let _ = self.split();
         while let Some((ep, command)) = self.machine.poll_transport() {
+            self.back.wake();
             if let Some(connection) = self.connection(ep) {
                 if command == TransportCommand::EndOutput {
                     if let Some(socket) = &connection.socket {
@@ -668,20 +705,13 @@ impl Locked<'_> {
             self.pump.kick();
         }
         self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
-        // All have the same limit, so the first one is over first.
-        let lingering = self.lingering.front().map(|lingering| lingering.until);
+        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
         if self.machine.wants_look() {
             self.machine.plan_look(now());
         }
         let machine = self.machine.next_deadline().into_iter().chain(self.machine.next_look());
         let at = machine.chain(lingering).chain(self.loans.deadline()).min();
-        // One that is set too early finds nothing to do, and is set anew.
-        if let Some(at) = at
-            && self.alarm.is_none_or(|known| known > at)
-        {
-            self.alarm = Some(at);
-            self.pump.alarm(Some(at));
-        }
+        self.pump.alarm(at);
     }
 }
 
@@ -706,7 +736,6 @@ impl State {
             pieces,
             plan: WritePlan::new(SEGMENTS)?,
             lingering,
-            alarm: None,
             loans: Loans::default(),
             shared_cqs: Vec::new(),
             spare: Pieces::default(),
@@ -742,8 +771,13 @@ impl State {
     /// Looks whether peers answer that were sent something, once that is due.
     fn check_peers(&mut self, now: Instant) {
         while let Some(ep) = self.machine.poll_look(now) {
-            let socket = self.connection(ep).and_then(|connection| connection.socket.as_ref());
-            if let Some(answers) = socket.map(Socket::answers) {
+            let on_loan = self.machine.loans(ep) > 0;
+            if let Some(socket) = self.connection(ep).and_then(|connection| connection.socket.as_ref()) {
+                let answers = socket.answers();
+                if on_loan && !answers.outstanding {
+                    // The peer has it all, but a network card has not let go of it.
+                    socket.nudge();
+                }
                 self.machine.check_peer(ep, &answers, now);
             }
         }

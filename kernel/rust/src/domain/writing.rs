@@ -9,30 +9,21 @@ use kofi_core::{EpId, Errno, OpId};
 use super::{BUDGET, Locked, MAX_PIECES, State, memory_of};
 use crate::loans::WORTH;
 use crate::memory::Pieces;
+use crate::sys::lease;
 use crate::sys::raw::Piece;
 
 impl Locked<'_> {
     /// Writes what is queued, as far as the socket takes it.
     pub(crate) fn flush(&mut self, ep: EpId) {
-        self.write(ep, true);
-    }
-
-    /// The same, for an endpoint that is to be closed: nothing more is lent.
-    pub(super) fn flush_copies(&mut self, ep: EpId) {
-        self.write(ep, false);
-    }
-
-    fn write(&mut self, ep: EpId, lend: bool) {
         let State { machine, connections, memory, regions, plan, pieces, loans, .. } = &mut **self.state;
         let Some(Some(connection)) = connections.get_mut(ep.index()) else { return };
         let Some(socket) = &connection.socket else { return };
-        let lend = lend && connection.lends;
         // Something is left to do that no event tells of.
         let mut left = false;
         let mut budget = BUDGET;
         while connection.writable && machine.wants_write(ep) {
             machine.plan_write(ep, plan);
-            let first = plan.segments().first().and_then(worth_lending).filter(|_| lend);
+            let first = plan.segments().first().and_then(worth_lending).filter(|_| connection.lends);
             let mut result = Err(Errno::EOPNOTSUPP);
             if let Some((op, place)) = first
                 && let Some(found) = memory.get(op.index())
@@ -41,16 +32,18 @@ impl Locked<'_> {
                 pieces.clear();
                 pieces.extend(found.range(place.offset, place.len.min(BUDGET as u64)).take(MAX_PIECES));
                 // SAFETY: the machine keeps the operation, and so its memory, until all that it lent is back.
-                let (sent, lent) = unsafe { socket.lend(lease, pieces) };
-                if lent {
+                let (sent, events) = unsafe { socket.lend(lease, pieces) };
+                if events & lease::BACK == 0 {
                     loans.lent(index, ep, op);
                     machine.lent(ep, op);
                     connection.lent += 1;
                 }
+                connection.lends &= events & lease::COPIED == 0;
                 result = sent;
             }
             if result == Err(Errno::EOPNOTSUPP) {
-                let (total, more) = gather(plan, memory, regions, lend && first.is_none(), pieces);
+                let (total, more) =
+                    gather(plan, memory, regions, connection.lends && first.is_none(), pieces);
                 if pieces.is_empty() {
                     break;
                 }

@@ -8,7 +8,9 @@ use kofi_core::Result;
 use super::work::Pump;
 use super::{made, raw};
 
-/// It is back; of what was lent something was copied all the same.
+/// TCP does not read the memory any more.
+pub(crate) const BACK: u32 = 1;
+/// Of what was lent something was copied all the same.
 pub(crate) const COPIED: u32 = 2;
 
 /// One reading at a time. Dropped only when it is not out.

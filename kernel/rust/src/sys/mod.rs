@@ -221,7 +221,7 @@ pub(crate) mod raw {
             lease: *mut Lease,
             pieces: *const Piece,
             count: usize,
-            lent: *mut bool,
+            events: *mut u32,
         ) -> isize;
         pub(crate) fn kofi_shim_sock_recv(
             sock: *mut Sock,
@@ -237,6 +237,8 @@ pub(crate) mod raw {
         );
         pub(crate) fn kofi_shim_sock_watch(sock: *mut Sock, pump: *mut Pump, cookie: u64) -> c_int;
         pub(crate) fn kofi_shim_sock_unwatch(sock: *mut Sock);
+        pub(crate) fn kofi_shim_sock_broken(sock: *mut Sock) -> bool;
+        pub(crate) fn kofi_shim_sock_nudge(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_abort(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_finish(sock: *mut Sock);
         pub(crate) fn kofi_shim_sock_close(sock: *mut Sock);

@@ -119,17 +119,30 @@ impl Socket {
         count(unsafe { raw::kofi_shim_sock_send(self.raw(), pieces.as_mut_ptr(), pieces.len(), len, more) })
     }
 
-    /// The same, but TCP reads the pieces where they are, while the lease is out. Gives whether it is, whatever was written.
+    /// The same, but TCP reads the pieces where they are, while the lease is out. Gives what has happened to it, whatever was written: if
+    /// it is not [`BACK`](super::lease::BACK) it is out now.
     ///
     /// # Safety
     /// Each piece is memory that may be read, and is not given back to its owner while the lease is out.
-    pub(crate) unsafe fn lend(&self, lease: &Lease, pieces: &[Piece]) -> (Result<usize, Errno>, bool) {
-        let mut lent = false;
+    pub(crate) unsafe fn lend(&self, lease: &Lease, pieces: &[Piece]) -> (Result<usize, Errno>, u32) {
+        let mut events = 0;
         // SAFETY: as above, and as the caller says.
         let sent = unsafe {
-            raw::kofi_shim_sock_lend(self.raw(), lease.raw(), pieces.as_ptr(), pieces.len(), &mut lent)
+            raw::kofi_shim_sock_lend(self.raw(), lease.raw(), pieces.as_ptr(), pieces.len(), &mut events)
         };
-        (count(sent), lent)
+        (count(sent), events)
+    }
+
+    /// Whether the connection is broken, as far as TCP knows.
+    pub(crate) fn is_broken(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { raw::kofi_shim_sock_broken(self.raw()) }
+    }
+
+    /// Has something sent, for network cards that let go of a packet when they send another.
+    pub(crate) fn nudge(&self) {
+        // SAFETY: as above.
+        unsafe { raw::kofi_shim_sock_nudge(self.raw()) };
     }
 
     /// Reads what there is into the pieces, `len` bytes, in order.
