@@ -60,6 +60,10 @@ wait $looking
 
 selftest run=memory || failed=1
 
+echo 20 > /sys/module/kofi/parameters/connect_timeout
+selftest run=limits rounds=50 || failed=1
+echo $((10000 * slow)) > /sys/module/kofi/parameters/connect_timeout
+
 # Two network namespaces, joined by a pair of interfaces: the server's is that of who loads its module.
 if [ -x ./ip ] && insmod veth.ko; then
 	./ip link add veth0 type veth peer name veth1

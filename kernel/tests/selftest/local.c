@@ -242,6 +242,45 @@ out:
 	return error;
 }
 
+/*
+ * Requests that nobody decides on end in their time, each, wherever in a tick that is. The module's parameter connect_timeout is a few ms for
+ * this.
+ */
+int limits(void)
+{
+	struct kofi_eq_error failure = {};
+	struct kofi_pep *pep = NULL;
+	struct kofi_event event;
+	struct side server, client = {};
+	u32 n;
+	u8 byte;
+	int error = open_side(&server, true);
+
+	if (error)
+		goto out;
+	must(kofi_pep_open(server.fabric, server.info, 7, &pep));
+	must(kofi_pep_bind_eq(pep, server.eq, 0));
+	must(kofi_pep_listen(pep));
+	for (n = 0; n < rounds; n++) {
+		must(open_side(&client, false));
+		must(open_connection(&client, client.info, false));
+		must(kofi_ep_connect(client.ep, NULL, 0, NULL, 0));
+		want_is(kofi_eq_sread(client.eq, &event, &byte, 1, 0, TIMEOUT, 0), -KOFI_EAVAIL);
+		want_is(kofi_eq_readerr(client.eq, &failure, 0), 1);
+		want_is(failure.err, ETIMEDOUT);
+		close_side(&client);
+		/* Others do not wait for room. */
+		while (kofi_eq_read(server.eq, &event, &byte, 1, 0, 0) >= 0)
+			kofi_freeinfo(event.info);
+	}
+out:
+	close_side(&client);
+	if (pep)
+		kofi_pep_close(pep);
+	close_side(&server);
+	return error;
+}
+
 /* Listeners close whatever waits: those that asked are refused. */
 static int test_listener_close(void)
 {

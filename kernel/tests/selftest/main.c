@@ -8,11 +8,13 @@
  *   gone      a connection with the server at addr, whose machine is then cut off
  *   wire      memory that is not copied, to a server behind a network card
  *   local     what needs no peer: wrong uses, time limits, handlers, wait sets, interruption
+ *   limits    connection requests that nobody decides on
  *   memory    allocations that fail, each in turn
  *   faults    the same at random, by the kernel
  *
  * Commands: "echo" sends back what comes; "rma" besides tells of a region (struct region) when accepting; "reject" rejects with data;
- * "close" shuts down after the first message; "take" takes one of BIG bytes (kofi in user space only); "quit" rejects and ends. tests/peer.c is the same for user space.
+ * "close" shuts down after the first message; "quit" rejects and ends; "take", only of kofi in user space, takes one of BIG bytes.
+ * tests/peer.c is the same for user space.
  */
 #include "selftest.h"
 
@@ -47,6 +49,8 @@ static int __init selftest_init(void)
 		return report("peer that is gone", peer_gone());
 	if (!strcmp(run, "wire"))
 		return report("wire", wire());
+	if (!strcmp(run, "limits"))
+		return report("each limit in time ends in its time", limits());
 	if (!strcmp(run, "memory"))
 		return report("allocations that fail", memory()) ?: report("allocations of getinfo that fail", info_without_memory()) ?:
 		       report("allocations of a shared receive context that fail", context_without_memory());

@@ -92,6 +92,7 @@ extern int wire(void);
 
 /* local.c */
 extern int local(void);
+extern int limits(void);
 
 /* memory.c */
 extern int memory(void);
