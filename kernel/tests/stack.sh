@@ -40,7 +40,7 @@ measure "the same over IPv6" kofi_selftest.ko run=kernel addr=::1
 measure "listeners, handlers, limits in time" kofi_selftest.ko run=local
 measure "C faces" kfi_selftest.ko
 measure "ping-pong" kfi_pingpong.ko role=both size=65536 iterations=20
-. ./wire.sh
+. ./apart.sh
 over_the_wire measure "what is not copied" kofi_selftest.ko run=wire rounds=20 addr=10.79.0.2
 rmmod kofi
 

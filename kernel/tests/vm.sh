@@ -14,16 +14,6 @@ load() {
 		shutdown_timeout=$((5000 * slow)) peer_timeout=$((30000 * slow)) "$@"
 }
 
-# Until something listens on port 7471.
-listens() {
-	n=0
-	while ! cat /proc/net/tcp /proc/net/tcp6 | grep -q ":1D2F .* 0A "; do
-		n=$((n + 1))
-		[ $n -lt $((300 * slow)) ] || return 1
-		usleep 100000
-	done
-}
-
 # One run of the tests in the kernel; the module is taken out again.
 selftest() {
 	insmod kofi_selftest.ko slow="$slow" "$@"
@@ -31,6 +21,8 @@ selftest() {
 	rmmod kofi_selftest 2>/dev/null
 	return $result
 }
+
+. ./apart.sh
 
 # All that is shown of live objects.
 shown() {
@@ -80,11 +72,7 @@ if [ -x ./ip ] && insmod veth.ko; then
 	while [ ! -e /tmp/made ]; do usleep 100000; done
 	./ip link set veth1 netns $pid
 	touch /tmp/moved
-	n=0
-	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt $((100 * slow)) ]; do
-		n=$((n + 1))
-		usleep 100000
-	done
+	listens $pid
 	./peer client 10.77.0.2 7471
 	say $? "stock client in another network namespace"
 	# Nothing listens here.
@@ -96,35 +84,17 @@ if [ -x ./ip ] && insmod veth.ko; then
 	# A peer that is cut off. What is shown of a connection, and what is told of it.
 	echo 'module kofi format "connection:" +p' > /sys/kernel/debug/dynamic_debug/control
 	echo 2000 > /sys/module/kofi/parameters/peer_timeout
-	rm -f /tmp/cut /tmp/there /tmp/apart
 	./ip link add veth2 type veth peer name veth3
 	ip addr add 10.78.0.1/24 dev veth2
 	ip link set veth2 up
-	unshare -n sh -c '
-		touch /tmp/apart
-		while [ ! -e /tmp/there ]; do usleep 100000; done
-		ip addr add 10.78.0.2/24 dev veth3
-		ip link set veth3 up
-		./kernel_peer server 10.78.0.2:7471 &
-		while [ ! -e /tmp/cut ]; do usleep 100000; done
-		ip link set veth3 down
-		kill -9 $!
-		echo 1 > /sys/module/kofi_selftest/parameters/cut' > /dev/null 2>&1 &
-	pid=$!
-	while [ ! -e /tmp/apart ]; do usleep 100000; done
-	./ip link set veth3 netns $pid
-	touch /tmp/there
-	n=0
-	while ! grep -q ":1D2F .* 0A " /proc/$pid/net/tcp && [ $n -lt $((100 * slow)) ]; do
-		n=$((n + 1))
-		usleep 100000
-	done
+	serve_behind veth3 10.78.0.2
 	(
-		while ! dmesg | grep -q "kofi_selftest: connected"; do usleep 100000; done
+		while [ ! -e /tmp/cut ] && ! dmesg | grep -q "kofi_selftest: connected"; do usleep 100000; done
 		shown > /tmp/objects
 		touch /tmp/cut
 	) &
 	selftest run=gone addr=10.78.0.2 || failed=1
+	touch /tmp/cut
 	wait
 	echo $((30000 * slow)) > /sys/module/kofi/parameters/peer_timeout
 	grep -q '"object":"endpoint",.*"state":"connected",.*"peer":"10.78.0.2:7471",.*"connected_ms":' /tmp/objects &&
@@ -148,7 +118,6 @@ if [ -x ./ip ] && insmod veth.ko; then
 fi
 
 # What leaves this host.
-. ./wire.sh
 over_the_wire selftest run=wire rounds=20 addr=10.79.0.2 || failed=1
 
 # Peers that break the protocol; then others are served as ever, and the module cannot be taken out meanwhile.

@@ -383,7 +383,7 @@ const STOCK: Settings = Settings {
     memory: 1024,
     parameters: "",
     limit: Duration::from_secs(400),
-    scripts: &["vm.sh", "wire.sh", "clients.sh"],
+    scripts: &["vm.sh", "apart.sh", "clients.sh"],
 };
 
 /// A virtual machine that runs scripts of `kernel/tests`, and ends.

@@ -24,7 +24,7 @@ const MACHINE: Settings = Settings {
     parameters: "slow=8 clocksource=hpet pci=noacpi kmemleak=on slub_debug=FZPU \
                  rcupdate.rcu_cpu_stall_timeout=120 workqueue.watchdog_thresh=120 watchdog_thresh=60",
     limit: Duration::from_secs(5400),
-    scripts: &["vm.sh", "wire.sh", "clients.sh", "debug.sh"],
+    scripts: &["vm.sh", "apart.sh", "clients.sh", "debug.sh"],
 };
 
 /// For a stock kernel with its stack tracer, whose stacks begin at the same depth each time.
@@ -32,7 +32,7 @@ const STACK: Settings = Settings {
     memory: 1024,
     parameters: "randomize_kstack_offset=off",
     limit: Duration::from_secs(400),
-    scripts: &["stack.sh", "wire.sh"],
+    scripts: &["stack.sh", "apart.sh"],
 };
 
 /// KASAN's calls for each access, where the kernel has them; stacks and globals of safe code need no red zones.

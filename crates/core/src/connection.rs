@@ -10,6 +10,17 @@ use crate::time::{Deadline, Instant};
 use crate::wire::cm::{self, Assembly, Header};
 use crate::{Errno, Error, Event, Reason, Result, SocketAddr};
 
+/// How a transport stands, once all has been read from it that could be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// There is more, which nothing can take now.
+    pub blocked: bool,
+    /// The peer has ended its stream, behind what there is.
+    pub ended: bool,
+    /// Writing has failed, by this error.
+    pub broken: Option<Errno>,
+}
+
 impl Domain {
     /// `fi_connect`: the driver makes a transport connection to the address that this gives, then
     /// calls [`transport_open`](Self::transport_open) or [`transport_failed`](Self::transport_failed).
@@ -189,6 +200,27 @@ impl Domain {
             let deadline = endpoint.deadline;
             self.earliest.include(deadline);
         }
+    }
+
+    /// The driver has read all that it could, and says how the transport stands: what does that mean for the
+    /// connection? Gives whether it is [half closed](Self::half_closed), to be said with the time.
+    pub fn drained(&mut self, ep: EpId, input: &Input) -> bool {
+        let Input { blocked, ended, broken } = *input;
+        let unreceived = self.has_unreceived(ep);
+        let half_closed = match broken {
+            // The end of the peer's stream, or its error, would have been read by now.
+            Some(errno)
+                if !unreceived && (!blocked || self.plan_read(ep).is_some())
+                    || self.state(ep) == Ok(State::Accepting) =>
+            {
+                self.transport_failed(ep, errno);
+                false
+            }
+            Some(_) => true,
+            None => ended && (blocked || unreceived),
+        };
+        self.input_drained(ep);
+        half_closed
     }
 
     /// The driver has read all that had arrived, or all that posted receives can take. A shutdown

@@ -11,7 +11,7 @@
 //!   [`transport_failed`](Domain::transport_failed), [`take`](Domain::take) and
 //!   [`placed`](Domain::placed), [`sent`](Domain::sent), [`returned`](Domain::returned) for a
 //!   transport that is [lent](crate::loan) memory, [`end_of_stream`](Domain::end_of_stream),
-//!   [`input_drained`](Domain::input_drained), and [`expire`](Domain::expire) from the clock.
+//!   [`drained`](Domain::drained), and [`expire`](Domain::expire) from the clock.
 //! * **Outputs** are asked for: what to read and write next ([`plan_read`](Domain::plan_read),
 //!   [`plan_write`](Domain::plan_write)), and after any command or input, until each gives `None`:
 //!   [`poll_transport`](Domain::poll_transport), [`poll_event`](Domain::poll_event),

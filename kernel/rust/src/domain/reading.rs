@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! What comes from peers.
 
-use kofi_core::endpoint::State as EpState;
+use kofi_core::connection::Input;
 use kofi_core::message::Step;
 use kofi_core::{EpId, Errno};
 
@@ -32,28 +32,15 @@ impl Locked<'_> {
             }
             budget = budget.saturating_sub(self.read(ep));
         }
-        self.drained(ep);
-    }
-
-    /// All has been read that could be: what does that mean for the connection?
-    fn drained(&mut self, ep: EpId) {
         let Some(connection) = self.connection(ep) else { return };
-        let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
-        let blocked = readable || connection.has_kept();
-        let unreceived = self.machine.has_unreceived(ep);
-        match broken {
-            // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
-                self.machine.transport_failed(ep, errno);
-            }
-            Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
-                self.machine.transport_failed(ep, errno);
-            }
-            Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
-            None => {}
+        let input = Input {
+            blocked: connection.readable || connection.has_kept(),
+            ended: connection.ended,
+            broken: connection.broken,
+        };
+        if self.machine.drained(ep, &input) {
+            self.machine.half_closed(ep, now());
         }
-        self.machine.input_drained(ep);
     }
 
     /// One read from the socket: first into the place that is planned, then into the scratch memory. Gives the number of bytes.

@@ -3,8 +3,9 @@
 
 use std::io::IoSliceMut;
 
+use kofi_core::EpId;
+use kofi_core::connection::Input;
 use kofi_core::message::Step;
-use kofi_core::{EpId, State as EpState};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
@@ -62,28 +63,15 @@ impl State {
             }
             budget = budget.saturating_sub(self.read(ep).unwrap_or(0));
         }
-        self.drained(ep);
-    }
-
-    /// All has been read that could be: what does that mean for the connection?
-    fn drained(&mut self, ep: EpId) {
         let Some(connection) = self.connection(ep) else { return };
-        let (ended, broken, readable) = (connection.ended, connection.broken, connection.readable);
-        let blocked = readable || connection.kept_used < connection.kept.len();
-        let unreceived = self.machine.has_unreceived(ep);
-        match broken {
-            // The end of the peer's stream, or its error, would have been read by now.
-            Some(errno) if !unreceived && (!blocked || self.machine.plan_read(ep).is_some()) => {
-                self.machine.transport_failed(ep, errno_of(errno));
-            }
-            Some(errno) if self.machine.state(ep) == Ok(EpState::Accepting) => {
-                self.machine.transport_failed(ep, errno_of(errno));
-            }
-            Some(_) => self.machine.half_closed(ep, now()),
-            None if ended && (blocked || unreceived) => self.machine.half_closed(ep, now()),
-            None => {}
+        let input = Input {
+            blocked: connection.readable || connection.kept_used < connection.kept.len(),
+            ended: connection.ended,
+            broken: connection.broken.map(errno_of),
+        };
+        if self.machine.drained(ep, &input) {
+            self.machine.half_closed(ep, now());
         }
-        self.machine.input_drained(ep);
     }
 
     /// One read from the socket: first into the place that is planned, then into the scratch memory.
