@@ -168,6 +168,18 @@ impl Domain {
         self.end(ep, Reason::NoMemory);
     }
 
+    /// Reading has found the end of the stream; writing had failed before by `broken`, if it had. A system tells of
+    /// an error once, and a write has had it: then this is no end in good order. After an error that means that
+    /// the peer takes nothing any more, it may still have ended its stream.
+    pub fn end_of_input(&mut self, ep: EpId, broken: Option<Errno>) {
+        match broken {
+            Some(errno) if !matches!(errno, Errno::EPIPE | Errno::ECONNRESET) => {
+                self.transport_failed(ep, errno);
+            }
+            _ => self.end_of_stream(ep),
+        }
+    }
+
     /// The peer has ended its stream, and all of it has been received.
     pub fn end_of_stream(&mut self, ep: EpId) {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
@@ -344,9 +356,29 @@ impl Domain {
         endpoint.rx.leftover = true;
         endpoint.tx.replies.close();
         self.totals.endings.add(&reason);
+        let is_writing =
+            matches!(endpoint.rx.incoming, Incoming::Payload(Payload { sink: Sink::Write { .. }, .. }));
         self.cancel_posted(ep, reason.errno());
         self.tell_end(ep);
         self.transport(ep, TransportCommand::EndOutput);
+        if is_writing {
+            self.end_leftover(ep);
+        } else {
+            // What waits for room to answer waits for nothing now.
+            self.resume(ep);
+        }
+    }
+
+    /// A write is among what is left: it would reach memory that is the application's again since it was told
+    /// of the end. What is behind it may speak of it, so that is not received either.
+    pub(crate) fn end_leftover(&mut self, ep: EpId) {
+        let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return };
+        let reason = endpoint.reason.unwrap_or(Reason::Peer);
+        endpoint.rx.incoming = Incoming::Header;
+        if endpoint.rx.unexpected.is_empty() {
+            return self.end(ep, reason);
+        }
+        endpoint.rx.ended.get_or_insert(reason);
     }
 
     fn fail(&mut self, ep: EpId, reason: Reason, data: Vec<u8>) {

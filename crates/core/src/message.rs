@@ -595,7 +595,8 @@ impl Domain {
     /// Takes the bytes that come next in the peer's stream, as far as they go.
     pub fn take(&mut self, ep: EpId, input: &[u8]) -> Step {
         let Some(endpoint) = self.endpoints.get_mut(ep.0) else { return Step::Ended };
-        if !(endpoint.is_open() || endpoint.state == State::Requested) {
+        let is_open = endpoint.is_open() || endpoint.state == State::Requested;
+        if !is_open || endpoint.rx.leftover && endpoint.rx.ended.is_some() {
             return Step::Ended;
         }
         match &mut endpoint.rx.incoming {
@@ -673,7 +674,10 @@ impl Domain {
                 let id = ops.take_first(&mut endpoint.tx.unacked).ok_or(WireError::StrayAck)?;
                 self.complete_send(ep, id);
             }
+            // Nothing can be answered.
+            Kind::ReadRequest(_) if endpoint.rx.leftover => endpoint.rx.incoming = Incoming::Header,
             Kind::ReadRequest(segments) => return self.start_read(ep, header, &segments),
+            Kind::Write { .. } if endpoint.rx.leftover => self.end_leftover(ep),
             Kind::ReadResponse => return self.start_response(ep, header.payload),
             Kind::Write { data, segments } => return self.start_write(ep, header, data, &segments),
         }

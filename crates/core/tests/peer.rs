@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //! A peer that does what it likes: it can end its own connection, once, and nothing else.
-#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test it is an assertion")]
 
 #[allow(dead_code, reason = "each test uses its part")]
 mod driver;
@@ -57,6 +57,40 @@ impl Victim {
             self.host.read(&mut self.incoming, usize::MAX);
             self.host.outputs(&mut self.outgoing, &mut self.incoming);
         }
+    }
+
+    /// The peer has said this, and ends its stream; nothing is sent to it any more. The time for receives
+    /// is over.
+    fn leaves_behind(&mut self, bytes: &[u8]) {
+        self.incoming.bytes.extend(bytes);
+        self.incoming.ended = true;
+        self.host.read(&mut self.incoming, usize::MAX);
+        self.host.now = self.host.now.after(core::time::Duration::from_secs(60));
+        self.host.outputs(&mut self.outgoing, &mut self.incoming);
+        assert!(matches!(self.events()[..], [Event::Shutdown { reason: Reason::Unreceived(_) }]));
+    }
+
+    /// Receives that are posted one by one, until one is refused: how many messages there are.
+    fn receives_what_is_left(&mut self) -> usize {
+        for count in 0.. {
+            let before = self.host.done.len();
+            let receive = PostReceive { len: 8, segments: 1, ..PostReceive::default() };
+            if let Err(refused) = self.host.post_receive(&receive, vec![vec![0; 8]]) {
+                assert_eq!(refused.errno(), Errno::ESHUTDOWN);
+                return count;
+            }
+            for _ in 0..2 {
+                self.host.outputs(&mut self.outgoing, &mut self.incoming);
+                self.host.read(&mut self.incoming, usize::MAX);
+            }
+            self.host.outputs(&mut self.outgoing, &mut self.incoming);
+            let done = self.host.done.get(before).expect("a receive that neither gets a message nor ends");
+            if let Err(error) = &done.result {
+                assert_eq!(error.errno, Errno::ECANCELED);
+                return count;
+            }
+        }
+        unreachable!()
     }
 
     fn receives(&mut self, count: usize, len: u64) {
@@ -295,6 +329,42 @@ fn what_waits_for_a_slow_reader_of_the_queue_is_not_lost() {
         let reason = if reads == 0 { Reason::Unreceived(LIMIT) } else { Reason::Peer };
         assert_eq!(victim.events(), [Event::Shutdown { reason }]);
     }
+}
+
+/// The application was told of the end, and may have given its memory to somebody else.
+#[test]
+fn nothing_is_written_to_memory_after_the_end() {
+    let mut victim = Victim::connected();
+    let access = OpFlags::REMOTE_READ | OpFlags::REMOTE_WRITE;
+    let registration = Registration { access, requested_key: 1, ..Registration::default() };
+    let mr = victim.host.register(&registration, vec![7; 10]).unwrap();
+    let segments = Segments::new(&[Segment { addr: 0, len: 3, key: 1 }]).unwrap();
+    let write = record(
+        Header { kind: Kind::Write { data: Some(1), segments }, ack: false, commit: false, payload: 3 },
+        b"abc",
+    );
+    let message = record(Header::message(0, None, false), &[]);
+    // As many as are kept, and one that waits in the transport.
+    victim.leaves_behind(&[message.repeat(65), write, message].concat());
+    assert_eq!(victim.receives_what_is_left(), 65);
+    assert_eq!(victim.host.regions[mr.index()], Some(vec![7; 10]));
+    assert!(!victim.host.open, "the transport is closed");
+    assert_eq!(victim.events(), []);
+}
+
+/// Requests that cannot be answered any more hold up nothing behind them.
+#[test]
+fn what_is_left_behind_requests_is_received() {
+    let mut victim = Victim::connected();
+    let registration =
+        Registration { access: OpFlags::REMOTE_READ, requested_key: 1, ..Registration::default() };
+    victim.host.register(&registration, vec![0; 10]).unwrap();
+    let kind = Kind::ReadRequest(Segments::new(&[Segment { addr: 0, len: 5, key: 1 }]).unwrap());
+    let request = record(Header { kind, ack: false, commit: false, payload: 0 }, &[]);
+    let message = record(Header::message(0, None, false), &[]);
+    victim.leaves_behind(&[message.clone(), request.repeat(2000), message].concat());
+    assert_eq!(victim.receives_what_is_left(), 2);
+    assert!(!victim.host.open, "the transport is closed");
 }
 
 /// A response must be as long as the read.

@@ -83,7 +83,7 @@ impl Locked<'_> {
             Ok(0) => {
                 connection.readable = false;
                 connection.ended = true;
-                machine.end_of_stream(ep);
+                machine.end_of_input(ep, connection.broken);
                 0
             }
             Ok(count) => {
@@ -107,6 +107,7 @@ impl Locked<'_> {
             }
             Err(errno) => {
                 connection.readable = false;
+                connection.ended = true;
                 machine.transport_failed(ep, errno);
                 0
             }

@@ -111,14 +111,7 @@ impl State {
             Ok(0) => {
                 connection.readable = false;
                 connection.ended = true;
-                match connection.broken {
-                    // The system tells of an error once, and a write has had it: this is no end in
-                    // good order. After the others the peer may still have ended its stream.
-                    Some(errno) if !matches!(errno, Errno::PIPE | Errno::CONNRESET) => {
-                        self.machine.transport_failed(ep, errno_of(errno));
-                    }
-                    _ => self.machine.end_of_stream(ep),
-                }
+                self.machine.end_of_input(ep, connection.broken.map(errno_of));
                 Some(0)
             }
             Ok(count) => {
