@@ -615,6 +615,7 @@ impl Locked<'_> {
             self.end_finished(ep, socket);
         }
         self.lingering.push_back(Lingering { ep, socket, until });
+        self.pump.alarm(Some(until));
     }
 
     /// Looks which of those that linger are done, or out of time.
@@ -623,6 +624,8 @@ impl Locked<'_> {
         while let Some(Lingering { ep, socket, until }) = self.lingering.get(at) {
             let waits = self.machine.loans(*ep) > 0 || !socket.discard();
             if waits && *until > now() {
+                // Here, and not in `settle`, which each message comes by.
+                self.pump.alarm(Some(*until));
                 at += 1;
             } else if let Some(Lingering { ep, socket, .. }) = self.lingering.remove(at) {
                 self.end_finished(ep, socket);
@@ -705,12 +708,11 @@ impl Locked<'_> {
             self.pump.kick();
         }
         self.shared_cqs.iter().for_each(|cq| cq.notify(&self.machine));
-        let lingering = self.lingering.iter().map(|lingering| lingering.until).min();
         if self.machine.wants_look() {
             self.machine.plan_look(now());
         }
         let machine = self.machine.next_deadline().into_iter().chain(self.machine.next_look());
-        let at = machine.chain(lingering).chain(self.loans.deadline()).min();
+        let at = machine.chain(self.loans.deadline()).min();
         self.pump.alarm(at);
     }
 }
