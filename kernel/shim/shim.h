@@ -49,9 +49,10 @@ extern void kofi_shim_wait_wake(struct kofi_wait *wait);
  * Until somebody wakes (0), the moment has passed (1), or a signal or kthread_stop came (2).
  *
  * With a pump, the sleeper drives it meanwhile, if nobody else does: it is woken (0) by what happens to sockets, and no work is queued for
- * that. It is to look at once then. So what is waited for comes without a detour over another task.
+ * that. It is to look at once then. So what is waited for comes without a detour over another task. And where the last waits were short,
+ * the caller looks for a moment before it sleeps: what it waits for, it has waited for since that moment.
  */
-extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline);
+extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 since, u64 deadline);
 /* Until somebody wakes, or the time is over (ms). No signal ends it: only for what comes in any case. */
 extern void kofi_shim_wait_quietly(struct kofi_wait *wait, u32 seq, u32 millis);
 extern u64 kofi_shim_now(void);
@@ -72,8 +73,8 @@ extern void kofi_shim_pump_kick(struct kofi_pump *pump);
 extern void kofi_shim_pump_alarm(struct kofi_pump *pump, u64 at);
 /* The next socket that something has happened to. One caller at a time. */
 extern bool kofi_shim_pump_next(struct kofi_pump *pump, u64 *cookie, u32 *events);
-/* Within the shim: who sleeps takes the driving over, and leaves it to the workqueue again, unless it has seen to what there is. */
-extern bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait);
+/* Who waits takes the driving over, and leaves it to the workqueue again, unless it sees to what there is itself. */
+extern bool kofi_pump_take(struct kofi_pump *pump);
 extern bool kofi_pump_has_events(struct kofi_pump *pump);
 extern void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it);
 /* Does work that the module waits for before it goes. Any context. */

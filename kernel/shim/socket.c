@@ -2,7 +2,7 @@
 /*
  * TCP sockets of the kernel's own.
  *
- * A socket's callbacks run in softirq, or with the socket's lock held. They only note what has happened, and queue work.
+ * A socket's callbacks run in softirq, or with the socket's lock held. They only note what has happened, and wake who drives, or queue work.
  *
  * What the kernel allocates for us by GFP_KERNEL is in a scope of NOIO, for the reason that memory.c tells.
  */

@@ -3,8 +3,11 @@
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/wait.h>
 #include "shim.h"
 
@@ -41,9 +44,21 @@ void kofi_shim_mutex_unlock(struct kofi_mutex *mutex)
 	mutex_unlock(&mutex->mutex);
 }
 
+/*
+ * Sleeping and being woken on another processor takes longer than answering a small message does. So who waits looks for a moment first,
+ * if the last waits were short: as KVM does for processors that halt (halt_poll_ns), whose limit and steps these are.
+ */
+static unsigned int poll_us = 200;
+module_param(poll_us, uint, 0644);
+MODULE_PARM_DESC(poll_us, "how long at most a blocking read of a completion queue or counter looks before it sleeps, if the last waits were shorter (microseconds; 0: not at all)");
+
+#define FIRST_POLL	(10 * NSEC_PER_USEC)
+
 struct kofi_wait {
 	wait_queue_head_t queue;
 	atomic_t seq;
+	/* How long to look before sleeping (ns). A guess, which several may make at the same time. */
+	u64 poll;
 };
 
 struct kofi_wait *kofi_shim_wait_new(void)
@@ -53,6 +68,7 @@ struct kofi_wait *kofi_shim_wait_new(void)
 	if (wait) {
 		init_waitqueue_head(&wait->queue);
 		atomic_set(&wait->seq, 0);
+		wait->poll = 0;
 	}
 	return wait;
 }
@@ -80,16 +96,53 @@ static bool told_to_stop(void)
 	return (current->flags & PF_KTHREAD) && kthread_should_stop();
 }
 
-int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 deadline)
+static bool has_come(struct kofi_wait *wait, struct kofi_pump *driven, u32 seq)
 {
-	bool driving = pump && kofi_pump_take(pump, wait);
+	return kofi_shim_wait_seq(wait) != seq || (driven && kofi_pump_has_events(driven));
+}
+
+static u64 poll_limit(void)
+{
+	return (u64)READ_ONCE(poll_us) * NSEC_PER_USEC;
+}
+
+/* Looks for as long as that is promising, and nobody else wants the processor: it may be who is waited for. */
+static bool poll(struct kofi_wait *wait, struct kofi_pump *driven, u32 seq, u64 since, u64 deadline)
+{
+	u64 end = min(since + min(READ_ONCE(wait->poll), poll_limit()), deadline);
+
+	do {
+		if (has_come(wait, driven, seq))
+			return true;
+		if (!single_task_running() || need_resched() || signal_pending(current) || told_to_stop())
+			return false;
+		cpu_relax();
+	} while (ktime_get_ns() < end);
+	return false;
+}
+
+/* Learns from a wait how long to look next time. */
+static void learn(struct kofi_wait *wait, u64 waited)
+{
+	u64 limit = poll_limit(), before = READ_ONCE(wait->poll), after = before;
+
+	if (waited > limit)
+		after = 0;
+	else if (waited > before)
+		after = min(max(2 * before, (u64)FIRST_POLL), limit);
+	if (after != before)
+		WRITE_ONCE(wait->poll, after);
+}
+
+static int sleep(struct kofi_wait *wait, struct kofi_pump *driven, u32 seq, u64 deadline)
+{
 	ktime_t until = deadline > KTIME_MAX ? KTIME_MAX : (ktime_t)deadline;
 	DEFINE_WAIT(entry);
 	int why;
 
 	for (;;) {
 		prepare_to_wait(&wait->queue, &entry, TASK_INTERRUPTIBLE);
-		if (kofi_shim_wait_seq(wait) != seq || (driving && kofi_pump_has_events(pump)))
+		if (has_come(wait, driven, seq))
 			why = 0;
 		else if (signal_pending(current) || told_to_stop())
 			why = 2;
@@ -103,8 +156,23 @@ int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq
 		break;
 	}
 	finish_wait(&wait->queue, &entry);
-	if (driving)
-		kofi_pump_leave(pump, why == 0);
+	return why;
+}
+
+int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 since, u64 deadline)
+{
+	struct kofi_pump *driven;
+	int why = 0;
+
+	/* Then what is waited for comes seldom. */
+	if (!pump)
+		return sleep(wait, NULL, seq, deadline);
+	driven = kofi_pump_take(pump) ? pump : NULL;
+	if (!poll(wait, driven, seq, since, deadline))
+		why = sleep(wait, driven, seq, deadline);
+	learn(wait, ktime_get_ns() - since);
+	if (driven)
+		kofi_pump_leave(driven, why == 0);
 	return why;
 }
 

@@ -3,7 +3,7 @@
 #include <linux/llist.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
-#include <linux/spinlock.h>
+#include <linux/sched.h>
 #include <linux/workqueue.h>
 #include "shim.h"
 
@@ -40,9 +40,12 @@ struct kofi_pump {
 	struct llist_head ready;
 	/* and taken from there by who drives. */
 	struct llist_node *batch;
-	/* A task that sleeps, and is woken instead of queueing work. */
-	struct kofi_wait *sleeper;
-	spinlock_t lock;
+	/*
+	 * A task that waits, and is woken instead of queueing work. There is no lock around it, and no wait queue: who is woken would wait
+	 * for who wakes, who takes long to tell another processor. RCU keeps the task there that long; it may be woken once too often.
+	 * An rcuwait would not tell a task that still looks from none.
+	 */
+	struct task_struct *sleeper;
 	bool lends;
 	void (*run)(void *);
 	void *context;
@@ -96,7 +99,6 @@ struct kofi_pump *kofi_shim_pump_new(void (*run)(void *))
 		pump->batch = NULL;
 		pump->sleeper = NULL;
 		pump->lends = false;
-		spin_lock_init(&pump->lock);
 		pump->run = run;
 		pump->context = NULL;
 	}
@@ -200,17 +202,9 @@ void kofi_watch_end(struct kofi_watch *watch)
 	put(watch);
 }
 
-bool kofi_pump_take(struct kofi_pump *pump, struct kofi_wait *wait)
+bool kofi_pump_take(struct kofi_pump *pump)
 {
-	unsigned long flags;
-	bool taken;
-
-	spin_lock_irqsave(&pump->lock, flags);
-	taken = !pump->sleeper;
-	if (taken)
-		pump->sleeper = wait;
-	spin_unlock_irqrestore(&pump->lock, flags);
-	return taken;
+	return !READ_ONCE(pump->sleeper) && !cmpxchg(&pump->sleeper, NULL, current);
 }
 
 bool kofi_pump_has_events(struct kofi_pump *pump)
@@ -220,12 +214,10 @@ bool kofi_pump_has_events(struct kofi_pump *pump)
 
 void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&pump->lock, flags);
-	pump->sleeper = NULL;
-	spin_unlock_irqrestore(&pump->lock, flags);
-	/* Whatever was put in before that is for us, what comes later queues work. */
+	WRITE_ONCE(pump->sleeper, NULL);
+	/* With the barrier in kofi_watch_event: whatever found us there is seen from here on, also by a caller that sees to it itself; what
+	 * comes later queues work. */
+	smp_mb();
 	if (!sees_to_it && kofi_pump_has_events(pump))
 		kofi_shim_pump_kick(pump);
 }
@@ -234,7 +226,7 @@ void kofi_pump_leave(struct kofi_pump *pump, bool sees_to_it)
 void kofi_watch_event(struct kofi_watch *watch, u32 events)
 {
 	struct kofi_pump *pump = watch->pump;
-	unsigned long flags;
+	struct task_struct *sleeper;
 
 	atomic_or(events, &watch->events);
 	smp_mb__after_atomic();
@@ -242,13 +234,15 @@ void kofi_watch_event(struct kofi_watch *watch, u32 events)
 		refcount_inc(&watch->refs);
 		llist_add(&watch->node, &pump->ready);
 	}
-	/* The lock keeps the sleeper there until it is woken. */
-	spin_lock_irqsave(&pump->lock, flags);
-	if (pump->sleeper)
-		kofi_shim_wait_wake(pump->sleeper);
+	/* Behind either of these two: see kofi_pump_leave. */
+	smp_mb__after_atomic();
+	rcu_read_lock();
+	sleeper = READ_ONCE(pump->sleeper);
+	if (sleeper)
+		wake_up_process(sleeper);
 	else
 		queue_work(driving, &pump->work);
-	spin_unlock_irqrestore(&pump->lock, flags);
+	rcu_read_unlock();
 }
 
 struct kofi_notifier {

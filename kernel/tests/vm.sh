@@ -52,6 +52,19 @@ wait $looking
 
 selftest run=memory || failed=1
 
+# Without looking before sleeping, and with looking for longer than anything takes.
+for limit in 0 1000000; do
+	echo $limit > /sys/module/kofi/parameters/poll_us
+	selftest run=local || failed=1
+	selftest run=kernel || failed=1
+done
+# On one processor, who looks keeps others from running.
+if echo 0 > /sys/devices/system/cpu/cpu1/online; then
+	selftest run=kernel || failed=1
+	echo 1 > /sys/devices/system/cpu/cpu1/online
+fi
+echo 200 > /sys/module/kofi/parameters/poll_us
+
 echo 20 > /sys/module/kofi/parameters/connect_timeout
 selftest run=limits rounds=50 || failed=1
 echo $((10000 * slow)) > /sys/module/kofi/parameters/connect_timeout

@@ -93,7 +93,8 @@ impl Signal {
         if !self.blocking {
             return Err(Error::Unsupported(call));
         }
-        let until = timeout.map(|timeout| now().after(timeout));
+        let since = now();
+        let until = timeout.map(|timeout| since.after(timeout));
         let _sleeper = Sleeper::new(&self.sleepers);
         loop {
             let seq = self.wait.seq();
@@ -101,7 +102,8 @@ impl Signal {
                 Err(Error::Empty) => {}
                 other => return other,
             }
-            if self.take_interrupt() || self.wait.sleep(domain.map(Domain::pump), seq, until) != Woken::Wake {
+            let pump = domain.map(|domain| (domain.pump(), since));
+            if self.take_interrupt() || self.wait.sleep(pump, seq, until) != Woken::Wake {
                 // What came at the last moment is not left behind.
                 return take();
             }

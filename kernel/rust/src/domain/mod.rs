@@ -372,15 +372,19 @@ impl Locked<'_> {
             self.machine.woken(ep);
             self.enqueue(ep);
         }
+        self.end_lingering();
+        let mut settled = false;
         for _ in 0..self.ready.len() {
             let Some(ep) = self.ready.pop_front() else { break };
             if let Some(connection) = self.connection(ep) {
                 connection.queued = false;
                 self.service(ep);
+                settled = true;
             }
         }
-        self.end_lingering();
-        self.settle();
+        if !settled {
+            self.settle();
+        }
         if !self.ready.is_empty() {
             self.pump.kick();
         }

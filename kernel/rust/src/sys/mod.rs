@@ -171,6 +171,7 @@ pub(crate) mod raw {
             wait: *mut Wait,
             pump: *mut Pump,
             seq: u32,
+            since: u64,
             deadline: u64,
         ) -> c_int;
         pub(crate) fn kofi_shim_wait_quietly(wait: *mut Wait, seq: u32, millis: u32);

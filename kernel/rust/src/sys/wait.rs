@@ -44,12 +44,13 @@ impl Wait {
     }
 
     /// Until there was a wake since `seq`. With a pump, what happens to its sockets wakes, too, and is for the caller
-    /// to see to.
-    pub(crate) fn sleep(&self, pump: Option<&Pump>, seq: u32, until: Option<Instant>) -> Woken {
+    /// to see to; what it waits for in all, it has waited for since that moment.
+    pub(crate) fn sleep(&self, pump: Option<(&Pump, Instant)>, seq: u32, until: Option<Instant>) -> Woken {
         let until = until.map_or(u64::MAX, Instant::nanos);
-        let pump = pump.map_or(core::ptr::null_mut(), Pump::raw);
+        let (pump, since) =
+            pump.map_or((core::ptr::null_mut(), 0), |(pump, since)| (pump.raw(), since.nanos()));
         // SAFETY: as above; we are called in process context.
-        match unsafe { raw::kofi_shim_wait_sleep(self.0.as_ptr(), pump, seq, until) } {
+        match unsafe { raw::kofi_shim_wait_sleep(self.0.as_ptr(), pump, seq, since, until) } {
             0 => Woken::Wake,
             1 => Woken::Time,
             _ => Woken::Interrupted,
