@@ -162,12 +162,12 @@ ssize_t kofi_sock_lend(struct socket *socket, struct kofi_lease *lease, const st
 	atomic_set(&lease->state, OUT);
 	iov_iter_bvec(&message.msg_iter, WRITE, lease->vecs, used, len);
 	sent = sock_sendmsg(socket, &message);
+	if (sent > 0)
+		atomic_long_inc(&readings);
 	if (refcount_dec_and_test(&lease->info.refcnt)) {
 		/* Nobody has it: nothing was taken, or all of it is back already. */
 		atomic_set(&lease->state, IDLE);
 		*events = KOFI_LEASE_BACK;
-	} else {
-		atomic_long_inc(&readings);
 	}
 	if (READ_ONCE(lease->copied))
 		*events |= KOFI_LEASE_COPIED;

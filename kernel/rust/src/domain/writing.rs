@@ -36,8 +36,8 @@ impl Locked<'_> {
                 if events & lease::BACK == 0 {
                     loans.lent(index, ep, op);
                     machine.lent(ep, op);
-                    connection.lent += 1;
                 }
+                connection.lent += u64::from(sent.is_ok());
                 connection.lends &= events & lease::COPIED == 0;
                 result = sent;
             }
