@@ -50,7 +50,7 @@ extern void kofi_shim_wait_wake(struct kofi_wait *wait);
  *
  * With a pump, the sleeper drives it meanwhile, if nobody else does: it is woken (0) by what happens to sockets, and no work is queued for
  * that. It is to look at once then. So what is waited for comes without a detour over another task. And where the last waits were short,
- * the caller looks for a moment before it sleeps: what it waits for, it has waited for since that moment.
+ * the caller looks for a moment before it sleeps, counted from when it began to wait (since; only used with a pump).
  */
 extern int kofi_shim_wait_sleep(struct kofi_wait *wait, struct kofi_pump *pump, u32 seq, u64 since, u64 deadline);
 /* Until somebody wakes, or the time is over (ms). No signal ends it: only for what comes in any case. */

@@ -111,13 +111,13 @@ static bool poll(struct kofi_wait *wait, struct kofi_pump *driven, u32 seq, u64 
 {
 	u64 end = min(since + min(READ_ONCE(wait->poll), poll_limit()), deadline);
 
-	do {
+	while (ktime_get_ns() < end) {
 		if (has_come(wait, driven, seq))
 			return true;
 		if (!single_task_running() || need_resched() || signal_pending(current) || told_to_stop())
-			return false;
+			break;
 		cpu_relax();
-	} while (ktime_get_ns() < end);
+	}
 	return false;
 }
 
